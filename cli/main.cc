@@ -1,0 +1,3 @@
+#include "rotary/rotary.hpp"
+
+int main() { return 0; }

@@ -1,0 +1,67 @@
+// cos and sin of position * inv_freq.
+//
+// `exact` is the default: the double inv_freq is the definition. Its product with the position is kept in two doubles and
+// reduced; cos and sin, times the amplitude, are rounded once. Within 1 ulp of float32 at any position up to 2^53 (values
+// below 2^-30: within 2^-50). The others replay the float32 recipe of a system that one has to match:
+//
+//     transformers   angle = float(p) * float(inv_freq); cos, sin of that float, correctly rounded. Its own tables come
+//     from a
+//                    vectorised cosine that can differ from this by 1 ulp: hand those tables in (AngleTable::given) for
+//                    equality bit for bit.
+//     ggml           angle of pair j = p, multiplied j times by powf(base, -2/rotary_dim) in float32; libm's cosf and sinf.
+//     Bit for bit.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "rotary/export.hpp"
+#include "rotary/rotation.hpp"
+#include "rotary/tensor.hpp"
+
+namespace rotary {
+
+enum class Precision : std::uint8_t { exact, transformers, ggml };
+
+ROTARY_API const char* name(Precision precision) noexcept;
+
+/// cos and sin of one token's pairs, amplitude included, direction not. `position` has rotation.num_axes() entries;
+/// `cos` and `sin` have rotation.num_pairs().
+ROTARY_API void angles(const Rotation& rotation, const double* position, float* cos, float* sin,
+                       Precision precision = Precision::exact);
+/// The same in double, within 2 ulp of double (values below 2^-30: within 2^-80).
+ROTARY_API void angles(const Rotation& rotation, const double* position, double* cos, double* sin);
+
+/// cos and sin for many positions, made once and shared. Immutable: copies are cheap and see the same rows.
+class ROTARY_API AngleTable {
+ public:
+  /// Rows for the positions first … first + count - 1.
+  static AngleTable build(const Rotation& rotation, std::int64_t first, std::int64_t count,
+                          Precision precision = Precision::exact);
+  /// Somebody else's table, as it is: amplitude included, one column per pair (D = num_pairs), or one per channel
+  /// (D = rotary_dim, in the order of pairing_in; both columns of a pair must agree). f64, f32, f16 or bf16.
+  /// Axes "ND": row n belongs to position n. "SD", "BSD", "TD": one row per token, whatever its position.
+  static AngleTable given(const Rotation& rotation, const ConstTensorView& cos, const ConstTensorView& sin);
+
+  AngleTable(const AngleTable& other) noexcept;
+  AngleTable& operator=(const AngleTable& other) noexcept;
+  ~AngleTable();
+
+  /// A table with at least `count` rows from the same first position. Earlier rows are the very same values.
+  AngleTable extended(std::int64_t count) const;
+
+  std::int64_t first_position() const noexcept;
+  std::int64_t num_rows() const noexcept;  ///< over all batch rows where the table is per token
+  std::int64_t num_pairs() const noexcept;
+  bool per_token() const noexcept;
+  std::int64_t batch_size() const noexcept;           ///< of a table per token: 1 unless it was given as "BSD"
+  const float* cos(std::int64_t row) const noexcept;  ///< num_pairs() values
+  const float* sin(std::int64_t row) const noexcept;
+
+ private:
+  struct Rows;
+  explicit AngleTable(Rows* rows) noexcept : rows_(rows) {}
+  Rows* rows_;  // counted
+};
+
+}  // namespace rotary

@@ -1,0 +1,121 @@
+// Whether views share memory: a bounded search for an index (or two) that reach the same byte.
+//
+// Both questions are the same one: is there a whole number x_k in 0 … limit_k for every step, with sum step_k * x_k =
+// target? Steps are taken in descending order; what the remaining steps can reach at most, and their greatest common
+// divisor, cut the search to a few nodes for the strides that real tensors have.
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <vector>
+
+#include "rotary/tensor.hpp"
+
+namespace rotary {
+namespace {
+
+__extension__ typedef __int128 Wide;  // sums of products of representable offsets
+
+struct Step {
+  Wide step;  // positive
+  Wide limit;
+};
+
+class Search {
+ public:
+  explicit Search(std::vector<Step> steps) : steps_(std::move(steps)) {
+    std::erase_if(steps_, [](const Step& s) { return s.step == 0 || s.limit == 0; });
+    std::sort(steps_.begin(), steps_.end(), [](const Step& a, const Step& b) { return a.step > b.step; });
+    reach_.assign(steps_.size() + 1, 0);
+    divisor_.assign(steps_.size() + 1, 0);
+    for (std::size_t i = steps_.size(); i-- > 0;) {
+      reach_[i] = reach_[i + 1] + steps_[i].step * steps_[i].limit;
+      divisor_[i] = gcd(divisor_[i + 1], steps_[i].step);
+    }
+  }
+
+  bool finds(Wide target) { return finds(0, target); }
+
+ private:
+  static Wide gcd(Wide a, Wide b) {
+    while (b != 0) {
+      const Wide rest = a % b;
+      a = b;
+      b = rest;
+    }
+    return a;
+  }
+
+  bool finds(std::size_t i, Wide target) {
+    if (target == 0) return true;
+    if (target < 0 || target > reach_[i] || target % divisor_[i] != 0) return false;
+    if (--nodes_left_ < 0) return true;  // too hard to decide: the careful answer
+    const Step& s = steps_[i];
+    const Wide most = std::min(s.limit, target / s.step);
+    const Wide needed = target - reach_[i + 1];
+    const Wide least = needed > 0 ? (needed + s.step - 1) / s.step : 0;
+    for (Wide x = most; x >= least; --x) {
+      if (finds(i + 1, target - x * s.step)) return true;
+    }
+    return false;
+  }
+
+  std::vector<Step> steps_;
+  std::vector<Wide> reach_;    // the largest sum of the steps from i on
+  std::vector<Wide> divisor_;  // their greatest common divisor
+  int nodes_left_ = 100000;
+};
+
+Wide magnitude(Wide x) { return x < 0 ? -x : x; }
+
+std::int64_t byte_size(const ConstTensorView& view) { return bit_size(view.dtype()) / 8; }
+
+}  // namespace
+
+bool overlaps_itself(const ConstTensorView& view) {
+  if (view.num_elements() < 2) return false;
+  // Differences of two indices range over -(n-1) … n-1 along every axis. Some axis must differ: try each as the first that
+  // does.
+  std::vector<Step> others;
+  for (int i = 0; i < view.rank(); ++i) {
+    const Wide limit = view.shape()[i] - 1;
+    const Wide step = magnitude(view.strides()[i]);
+    if (limit == 0) continue;
+    if (step == 0) return true;
+    // step * d + sum of the earlier axes = 0 with d in 1 … limit; shift the earlier ones from -l … l to 0 … 2l.
+    std::vector<Step> steps = others;
+    Wide shifted = 0;
+    for (Step& s : steps) {
+      shifted += s.step * s.limit;
+      s.limit *= 2;
+    }
+    // d = 1 + d', so that step * d' + sum of the shifted earlier axes must equal `shifted` - step.
+    steps.push_back({step, limit - 1});
+    if (shifted - step >= 0 && Search(std::move(steps)).finds(shifted - step)) return true;
+    others.push_back({step, limit});
+  }
+  return false;
+}
+
+bool may_share_memory(const ConstTensorView& a, const ConstTensorView& b) {
+  if (a.num_elements() == 0 || b.num_elements() == 0) return false;
+  // Bytes: address_a + sum step * i + byte = address_b + sum step * j + byte'. Every range is shifted to start at 0.
+  std::vector<Step> steps;
+  Wide target = static_cast<Wide>(reinterpret_cast<std::uintptr_t>(b.data())) -
+                static_cast<Wide>(reinterpret_cast<std::uintptr_t>(a.data()));
+  const auto add = [&](const ConstTensorView& view, bool on_the_left) {
+    for (int i = 0; i < view.rank(); ++i) {
+      const Wide step = static_cast<Wide>(view.strides()[i]) * byte_size(view);
+      const Wide limit = view.shape()[i] - 1;
+      const Wide signed_step = on_the_left ? step : -step;
+      if (signed_step < 0) target -= signed_step * limit;
+      steps.push_back({magnitude(step), limit});
+    }
+    if (!on_the_left) target += byte_size(view) - 1;
+    steps.push_back({1, byte_size(view) - 1});
+  };
+  add(a, true);
+  add(b, false);
+  return Search(std::move(steps)).finds(target);
+}
+
+}  // namespace rotary

@@ -1,0 +1,3 @@
+#include "rotary/dtype.hpp"
+
+#include <gtest/gtest.h>

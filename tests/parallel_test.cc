@@ -1,0 +1,3 @@
+#include "rotary/parallel.hpp"
+
+#include <gtest/gtest.h>

@@ -1,0 +1,3 @@
+#include "rotary/tensor.hpp"
+
+#include <gtest/gtest.h>
