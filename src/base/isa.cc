@@ -1,5 +1,9 @@
 #include "rotary/isa.hpp"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 #include <cstdlib>
 #include <string>
 
@@ -10,6 +14,13 @@ namespace {
 
 constexpr Isa all[] = {Isa::scalar, Isa::sse4, Isa::avx2, Isa::avx512, Isa::neon};
 
+#if defined(__x86_64__)
+bool has_f16c() noexcept {  // __builtin_cpu_supports of clang 14 does not know it
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+}
+#endif
+
 // The same features that Highway compiles each target for.
 bool machine_has([[maybe_unused]] Isa isa) noexcept {
   switch (isa) {
@@ -19,7 +30,7 @@ bool machine_has([[maybe_unused]] Isa isa) noexcept {
       return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("aes");
     case Isa::avx2:
       return machine_has(Isa::sse4) && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-             __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("f16c");
+             __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") && has_f16c();
     case Isa::avx512:
       return machine_has(Isa::avx2) && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
              __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");

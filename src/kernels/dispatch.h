@@ -39,12 +39,10 @@
 #endif
 // The weakest set is compiled as scalar on x86-64 and is NEON itself on Arm.
 #if HWY_TARGETS & HWY_SCALAR
-#define ROTARY_KERNEL_BASE(function) \
-  default:                           \
-    return &N_SCALAR::function;
+#define ROTARY_KERNEL_BASE(function) N_SCALAR::function
 #else
-#define ROTARY_KERNEL_BASE(function) \
-  default: return &HWY_STATIC_DISPATCH(function); #endif
+#define ROTARY_KERNEL_BASE(function) HWY_STATIC_DISPATCH(function)
+#endif
 
 /// A pointer to `function`, declared in the namespace HWY_NAMESPACE of the current one, for the active instruction set.
 #define ROTARY_KERNEL(function)                                                   \
@@ -55,7 +53,7 @@
         ROTARY_KERNEL_AVX2(function)                                              \
         ROTARY_KERNEL_AVX512(function)                                            \
         ROTARY_KERNEL_NEON(function)                                              \
-        ROTARY_KERNEL_BASE(function)                                              \
+        default: return &ROTARY_KERNEL_BASE(function);                            \
       }                                                                           \
     }();                                                                          \
     return chosen;                                                                \

@@ -1,0 +1,45 @@
+# The front door. Everything here also works by hand with cmake, see CONTRIBUTING.md.
+#
+# JOBS          how many compilers and tests run at once (default: the cores, and 1.5 GiB of memory each)
+# CMAKE_FLAGS   more settings for cmake, such as CMAKE_FLAGS=-DROTARY_WERROR=ON
+
+JOBS ?= $(shell tools/jobs.sh)
+build = cmake --preset $(1) $(CMAKE_FLAGS) && cmake --build --preset $(1) -j $(JOBS)
+
+.PHONY: help
+help: ## list these commands
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+
+.PHONY: setup
+setup: ## install what is missing to build and test
+	@tools/setup.sh build
+
+.PHONY: build
+build: setup ## set up and build everything; the program is build/release/rotary
+	$(call build,release)
+
+.PHONY: demo
+demo: build ## set up, build, and check two layers of a real model
+	examples/demo.sh
+
+.PHONY: test
+test: build ## set up, build, and run all tests
+	ctest --preset release -j $(JOBS)
+
+.PHONY: bench
+bench: ## set up, build, and run the benchmarks
+	@tools/setup.sh build bench
+	cmake --preset release $(CMAKE_FLAGS) -DROTARY_BENCH=ON && cmake --build --preset release -j $(JOBS) --target benchmarks
+	tools/bench.sh
+
+.PHONY: lint
+lint: ## check the format, clang-tidy's advice, and the order of the rooms
+	@tools/setup.sh build lint
+	tools/lint.sh
+
+.PHONY: sanitize
+sanitize: setup ## run all tests under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer
+	$(call build,asan)
+	ctest --preset asan -j $(JOBS)
+	$(call build,tsan)
+	ctest --preset tsan -j $(JOBS)

@@ -1,0 +1,44 @@
+#!/bin/sh
+# Every room includes only itself and the rooms below it, and public headers stay light. See docs/design/0001-rooms-and-names.md.
+set -eu
+cd "$(dirname "$0")/.."
+
+grep -En '^ *# *include' -r include src cli | awk -F '[:"<>]' '
+BEGIN {
+  below["base"] = "base"
+  below["formats"] = "base formats"
+  below["kernels"] = "base kernels"
+  below["reference"] = "base rotation attention reference"
+  below["rotation"] = "base kernels reference rotation"
+  below["attention"] = "base kernels reference rotation attention"
+  below["models"] = "base formats rotation attention models"
+  below["tools"] = "base formats reference rotation attention models tools"
+  below["cli"] = "base formats reference rotation attention models tools cli"
+
+  # where a public header belongs
+  split("dtype error export isa parallel tensor version", names, " "); for (i in names) room[names[i]] = "base"
+  split("angles frequencies positions rotate rotation", names, " "); for (i in names) room[names[i]] = "rotation"
+  room["attention"] = "attention"; room["model"] = "models"; room["tensor_file"] = "formats"; room["rotary"] = "cli"
+
+  light = " cstddef cstdint exception initializer_list utility vector "
+}
+{
+  file = $1; included = $4
+  part = split(file, path, "/")
+  name = path[part]; sub(/[.].*/, "", name)
+  if (path[1] == "include") {
+    here = room[name]
+    if ($0 ~ /</ && index(light, " " included " ") == 0) complain("is not one of the light headers" light)
+  } else {
+    here = path[1] == "cli" ? "cli" : path[2]
+  }
+  if (here == "") { complain("is in a file of no room: add it to tests/rooms_test.sh"); next }
+  if ($0 ~ /</) next
+
+  part = split(included, path, "/")
+  name = path[part]; sub(/[.].*/, "", name)
+  there = path[1] == "rotary" ? room[name] : part == 1 ? here : path[1]
+  if (index(" " below[here] " ", " " there " ") == 0) complain("reaches up from " here)
+}
+function complain(why) { print file ":" $2 ": " included " " why; wrong = 1 }
+END { if (!wrong) print NR " includes, all downwards"; exit wrong }'
