@@ -1,0 +1,51 @@
+// From the ways of saying where tokens stand to one question: the position of token s of batch row b.
+#pragma once
+
+#include <cstdint>
+
+#include "rotary/positions.hpp"
+#include "rotary/rotation.hpp"
+#include "rotary/tensor.hpp"
+
+namespace rotary {
+
+/// The tokens of a tensor: `batch` rows of `length`, or `length` packed ones.
+struct Tokens {
+  std::int64_t batch = 1;
+  std::int64_t length = 0;
+  bool packed = false;
+
+  bool operator==(const Tokens&) const = default;
+};
+
+/// From the axes B and S, or T. Throws Error unless there is exactly one of S and T, and no B beside T.
+Tokens tokens_of(const char* operation, const ConstTensorView& x);
+
+/// Checked positions. Reads the caller's views: they must outlive it.
+class TokenPositions {
+ public:
+  /// Throws Error (invalid_argument), in the name of `operation`, unless every token gets a position of at most 2^53 in
+  /// size.
+  TokenPositions(const char* operation, const Positions& positions, const Tokens& tokens, int num_axes);
+  /// A number per token, any of the axes A, B, S and T left out: it then serves all of them. For distances.
+  static TokenPositions listed(const char* operation, const char* what, const ConstTensorView& numbers,
+                               const Tokens& tokens, int num_axes);
+
+  /// `position` receives num_axes numbers.
+  void read(std::int64_t row, std::int64_t token, double* position) const noexcept;
+
+ private:
+  TokenPositions(int num_axes) noexcept : num_axes_(num_axes) {}
+  void list(const char* operation, const char* what, const ConstTensorView& numbers, const Tokens& tokens);
+  void count(const char* operation, const Positions& positions, const Tokens& tokens);
+  void check_counted(const char* operation, std::int64_t start, std::int64_t length) const;
+
+  int num_axes_;
+  ConstTensorView listed_;      // not given: counted
+  char token_axis_ = 'S';       // of listed_
+  std::int64_t offset_ = 0;     // counted:
+  ConstTensorView offsets_;     //   per batch row, or per sequence
+  ConstTensorView cu_seqlens_;  //   where sequences begin
+};
+
+}  // namespace rotary
