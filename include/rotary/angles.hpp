@@ -5,11 +5,14 @@
 // below 2^-30: within 2^-50). The others replay the float32 recipe of a system that one has to match:
 //
 //     transformers   angle = float(p) * float(inv_freq); cos, sin of that float, correctly rounded. Its own tables come
-//     from a
-//                    vectorised cosine that can differ from this by 1 ulp: hand those tables in (AngleTable::given) for
+//                    from a vectorised cosine that can differ from this by 1 ulp: hand those tables in (AngleTable::given) for
 //                    equality bit for bit.
 //     ggml           angle of pair j = p, multiplied j times by powf(base, -2/rotary_dim) in float32; libm's cosf and sinf.
-//     Bit for bit.
+//                    Bit for bit with glibc. base comes from inv_freq, which must be a geometric sequence, after
+//                    RotationSpec::ggml_divisors where there are some; YaRN is refused (unsupported).
+//
+// Positions must be finite and at most 2^53 in size, and turn no pair by more than 2^60 radians.
+// Errors: Error (invalid_argument) for such a position, Error (unsupported) for a rotation that `ggml` cannot express.
 #pragma once
 
 #include <cstdint>
@@ -35,11 +38,13 @@ ROTARY_API void angles(const Rotation& rotation, const double* position, double*
 /// cos and sin for many positions, made once and shared. Immutable: copies are cheap and see the same rows.
 class ROTARY_API AngleTable {
  public:
-  /// Rows for the positions first … first + count - 1.
+  /// Rows for the positions first … first + count - 1. Where the position has several axes, a token takes each pair from
+  /// the row of the axis that drives it.
   static AngleTable build(const Rotation& rotation, std::int64_t first, std::int64_t count,
                           Precision precision = Precision::exact);
   /// Somebody else's table, as it is: amplitude included, one column per pair (D = num_pairs), or one per channel
   /// (D = rotary_dim, in the order of pairing_in; both columns of a pair must agree). f64, f32, f16 or bf16.
+  /// cos^2 + sin^2 must be amplitude^2 as far as the dtype can tell, which catches empty, foreign and unscaled tables.
   /// Axes "ND": row n belongs to position n. "SD", "BSD", "TD": one row per token, whatever its position.
   static AngleTable given(const Rotation& rotation, const ConstTensorView& cos, const ConstTensorView& sin);
 
@@ -47,7 +52,8 @@ class ROTARY_API AngleTable {
   AngleTable& operator=(const AngleTable& other) noexcept;
   ~AngleTable();
 
-  /// A table with at least `count` rows from the same first position. Earlier rows are the very same values.
+  /// A table with at least `count` rows from the same first position. Earlier rows are the very same values; the memory
+  /// of all but the last few is shared. A given table cannot grow: Error (invalid_argument) when it is too short.
   AngleTable extended(std::int64_t count) const;
 
   std::int64_t first_position() const noexcept;

@@ -66,6 +66,15 @@ void check_numbers(const RotationSpec& spec) {
   if (!(std::isfinite(spec.amplitude) && spec.amplitude > 0)) {
     fail_argument(operation, "amplitude must be finite and positive, got ", spec.amplitude);
   }
+  if (!spec.ggml_divisors.empty() && spec.ggml_divisors.size() != spec.inv_freq.size()) {
+    fail_argument(operation, "ggml_divisors must have one entry per pair or none, got ", spec.ggml_divisors.size(), " for ",
+                  spec.inv_freq.size(), " pairs");
+  }
+  for (std::size_t j = 0; j < spec.ggml_divisors.size(); ++j) {
+    if (!(std::isfinite(spec.ggml_divisors[j]) && spec.ggml_divisors[j] > 0)) {
+      fail_argument(operation, "ggml_divisors must be finite and positive, got ", spec.ggml_divisors[j], " for pair ", j);
+    }
+  }
   if (spec.direction != 1 && spec.direction != -1)
     fail_argument(operation, "direction must be 1 or -1, got ", spec.direction);
 }

@@ -1,0 +1,29 @@
+// cos and sin of position * inv_freq in plain loops, to about 100 bits: the oracle.
+#pragma once
+
+#include "base/double_double.h"
+#include "rotary/rotation.hpp"
+
+namespace rotary::reference {
+
+/// An angle modulo one turn: `quarters` quarter turns and the rest, at most an eighth of a turn.
+struct ReducedAngle {
+  int quarters = 0;       ///< 0 … 3
+  DoubleDouble turns;     ///< |turns| <= 1/8
+};
+
+/// position * inv_freq / (2 pi) modulo 1, within 2^-100 turns, for |position * inv_freq| <= 2^60.
+ReducedAngle reduce_angle(double position, double inv_freq) noexcept;
+
+struct CosSin {
+  DoubleDouble cos, sin;
+};
+
+/// Within 2^-97, and within a relative 2^-97 where the angle itself is below an eighth of a turn.
+CosSin cos_sin(double position, double inv_freq) noexcept;
+
+/// As rotary::angles(): correctly rounded, short of cases that 97 bits cannot decide.
+void angles(const Rotation& rotation, const double* position, float* cos, float* sin) noexcept;
+void angles(const Rotation& rotation, const double* position, double* cos, double* sin) noexcept;
+
+}  // namespace rotary::reference

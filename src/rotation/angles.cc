@@ -1,0 +1,59 @@
+#include "rotary/angles.hpp"
+
+#include <cmath>
+
+#include "base/fail.h"
+#include "reference/angles.h"
+#include "rotation/angles.h"
+
+namespace rotary {
+
+const char* name(Precision precision) noexcept {
+  switch (precision) {
+    case Precision::exact: return "exact";
+    case Precision::transformers: return "transformers";
+    case Precision::ggml: return "ggml";
+  }
+  return "unknown";
+}
+
+AngleRows::AngleRows(const char* operation, const Rotation& rotation, Precision precision)
+    : operation_(operation), rotation_(rotation), precision_(precision) {
+  if (precision == Precision::ggml) ggml_ = ggml_rope(operation, rotation);
+}
+
+void AngleRows::check_position(double position) const {
+  if (!(std::abs(position) <= 0x1p53)) {
+    fail_argument(operation_, "positions must be finite and at most 2^53 in size, got ", position);
+  }
+  if (!(std::abs(position) * rotation_.max_abs_inv_freq() <= 0x1p60)) {
+    fail_argument(operation_, "position * inv_freq must be at most 2^60 radians, got ", position, " * ",
+                  rotation_.max_abs_inv_freq());
+  }
+}
+
+void AngleRows::row(const double* position, float* cos, float* sin) const noexcept {
+  switch (precision_) {
+    case Precision::exact: return reference::angles(rotation_, position, cos, sin);
+    case Precision::transformers: return transformers_row(rotation_, position, cos, sin);
+    case Precision::ggml: return ggml_row(rotation_, ggml_, position, cos, sin);
+  }
+}
+
+void AngleRows::row(const double* position, double* cos, double* sin) const noexcept {
+  reference::angles(rotation_, position, cos, sin);
+}
+
+void angles(const Rotation& rotation, const double* position, float* cos, float* sin, Precision precision) {
+  const AngleRows rows("angles", rotation, precision);
+  for (int a = 0; a < rotation.num_axes(); ++a) rows.check_position(position[a]);
+  rows.row(position, cos, sin);
+}
+
+void angles(const Rotation& rotation, const double* position, double* cos, double* sin) {
+  const AngleRows rows("angles", rotation, Precision::exact);
+  for (int a = 0; a < rotation.num_axes(); ++a) rows.check_position(position[a]);
+  rows.row(position, cos, sin);
+}
+
+}  // namespace rotary
