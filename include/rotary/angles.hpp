@@ -5,8 +5,8 @@
 // below 2^-30: within 2^-50). The others replay the float32 recipe of a system that one has to match:
 //
 //     transformers   angle = float(p) * float(inv_freq); cos, sin of that float, correctly rounded. Its own tables come
-//                    from a vectorised cosine that can differ from this by 1 ulp: hand those tables in (AngleTable::given) for
-//                    equality bit for bit.
+//                    from a vectorised cosine that can differ from this by 1 ulp: hand those tables in (AngleTable::given)
+//                    for equality bit for bit.
 //     ggml           angle of pair j = p, multiplied j times by powf(base, -2/rotary_dim) in float32; libm's cosf and sinf.
 //                    Bit for bit with glibc. base comes from inv_freq, which must be a geometric sequence, after
 //                    RotationSpec::ggml_divisors where there are some; YaRN is refused (unsupported).

@@ -10,6 +10,7 @@
 #include "rotary/model.hpp"
 #include "rotary/parallel.hpp"
 #include "rotary/positions.hpp"
+#include "rotary/precision.hpp"
 #include "rotary/rotate.hpp"
 #include "rotary/rotation.hpp"
 #include "rotary/tensor.hpp"

@@ -47,11 +47,11 @@ struct RotationSpec {
   Pairing pairing_in = Pairing::unspecified;
   Pairing pairing_out =
       Pairing::unspecified;  ///< unspecified: as pairing_in. They differ where a model reads neighbours and writes halves.
-  std::vector<double> inv_freq;     ///< radians per position, one per pair; finite, zero allowed
-  std::vector<std::uint8_t> axis;   ///< which axis of the position drives each pair; empty: axis 0 for all
-  double amplitude = 1;             ///< multiplied into cos and sin; finite and positive
-  int direction = 1;                ///< 1 counter-clockwise, -1 clockwise
-  std::vector<Pair> pairs_in = {};  ///< for Pairing::listed: one per entry of inv_freq, no channel twice
+  std::vector<double> inv_freq = {};    ///< radians per position, one per pair; finite, zero allowed
+  std::vector<std::uint8_t> axis = {};  ///< which axis of the position drives each pair; empty: axis 0 for all
+  double amplitude = 1;                 ///< multiplied into cos and sin; finite and positive
+  int direction = 1;                    ///< 1 counter-clockwise, -1 clockwise
+  std::vector<Pair> pairs_in = {};      ///< for Pairing::listed: one per entry of inv_freq, no channel twice
   std::vector<Pair> pairs_out = {};
   /// ggml's per-pair divisors (the tensor rope_freqs.weight), already divided into inv_freq. Only Precision::ggml reads
   /// them, to divide where ggml does. Empty: none.

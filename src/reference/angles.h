@@ -8,8 +8,8 @@ namespace rotary::reference {
 
 /// An angle modulo one turn: `quarters` quarter turns and the rest, at most an eighth of a turn.
 struct ReducedAngle {
-  int quarters = 0;       ///< 0 … 3
-  DoubleDouble turns;     ///< |turns| <= 1/8
+  int quarters = 0;    ///< 0 … 3
+  DoubleDouble turns;  ///< |turns| <= 1/8
 };
 
 /// position * inv_freq / (2 pi) modulo 1, within 2^-100 turns, for |position * inv_freq| <= 2^60.

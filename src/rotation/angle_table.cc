@@ -26,7 +26,9 @@ struct Block {
 struct AngleTable::Rows {
   explicit Rows(const Rotation& turned) : rotation(turned), num_pairs(turned.num_pairs()) {}
 
-  float* cos(std::int64_t row) const noexcept { return blocks[block(row)]->values.get() + row % rows_per_block * num_pairs; }
+  float* cos(std::int64_t row) const noexcept {
+    return blocks[block(row)]->values.get() + row % rows_per_block * num_pairs;
+  }
   float* sin(std::int64_t row) const noexcept {
     const Block& b = *blocks[block(row)];
     return b.values.get() + (b.num_rows + row % rows_per_block) * num_pairs;
@@ -74,7 +76,8 @@ void check_range(const Rotation& rotation, Precision precision, std::int64_t fir
   if (count < 0) fail_argument(operation, "count must not be negative, got ", count);
   const auto bytes = checked_mul(count, 2 * static_cast<std::int64_t>(sizeof(float)) * rotation.num_pairs());
   const auto end = checked_add(first, count);
-  if (!bytes || !end) fail_argument(operation, "first + count and the size must be representable, got ", first, " and ", count);
+  if (!bytes || !end)
+    fail_argument(operation, "first + count and the size must be representable, got ", first, " and ", count);
   const AngleRows rows(operation, rotation, precision);
   if (count > 0) {
     rows.check_position(static_cast<double>(first));
@@ -121,8 +124,8 @@ void check_given(const Rotation& rotation, const ConstTensorView& cos, const Con
   }
   for (const char axis : {'N', 'B', 'S', 'T', 'D'}) {
     if (cos.has(axis) != sin.has(axis) || cos.size(axis) != sin.size(axis)) {
-      fail_argument(operation, "cos and sin must have the same axes and lengths, got ", axis, " of ", cos.size(axis), " and ",
-                    sin.size(axis));
+      fail_argument(operation, "cos and sin must have the same axes and lengths, got ", axis, " of ", cos.size(axis),
+                    " and ", sin.size(axis));
     }
   }
 }
@@ -168,12 +171,12 @@ AngleTable AngleTable::given(const Rotation& rotation, const ConstTensorView& co
       const auto [first, second] = columns[static_cast<std::size_t>(j)];
       const double c = value(cos, cos_start, first), s = value(sin, sin_start, first);
       if (!(std::abs(c * c + s * s - square) <= tolerance)) {
-        fail_argument(operation, "cos^2 + sin^2 must be amplitude^2 = ", square, ", got cos ", c, " and sin ", s, " for pair ",
-                      j, " of row ", row);
+        fail_argument(operation, "cos^2 + sin^2 must be amplitude^2 = ", square, ", got cos ", c, " and sin ", s,
+                      " for pair ", j, " of row ", row);
       }
       if (value(cos, cos_start, second) != c || value(sin, sin_start, second) != s) {
-        fail_argument(operation, "both channels of a pair must have the same cos and sin, or the map is no rotation; pair ", j,
-                      " of row ", row, " has cos ", c, " and ", value(cos, cos_start, second), ", sin ", s, " and ",
+        fail_argument(operation, "both channels of a pair must have the same cos and sin, or the map is no rotation; pair ",
+                      j, " of row ", row, " has cos ", c, " and ", value(cos, cos_start, second), ", sin ", s, " and ",
                       value(sin, sin_start, second), " (is the table laid out for another pairing?)");
       }
       rows->cos(row)[j] = static_cast<float>(c);
