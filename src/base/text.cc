@@ -52,6 +52,6 @@ std::string printable(std::string_view text) {
   return shown;
 }
 
-std::string quoted(std::string_view text) { return std::string(1, '"').append(printable(text)).append(1, '"'); }
+std::string in_quotes(std::string_view text) { return std::string(1, '"').append(printable(text)).append(1, '"'); }
 
 }  // namespace rotary

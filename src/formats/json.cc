@@ -60,7 +60,8 @@ class Strictness {
       return true;  // counted when it began
     } else if (event == Event::key) {
       const auto& key = parsed.get_ref<const std::string&>();
-      if (!keys_.back().insert(key).second) refuse("must not have a key twice in one object, got ", quoted(key), " again");
+      if (!keys_.back().insert(key).second)
+        refuse("must not have a key twice in one object, got ", in_quotes(key), " again");
     }
     if (++values_ > limits_.max_values) refuse("must hold at most ", limits_.max_values, " values");
     return true;
