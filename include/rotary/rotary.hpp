@@ -9,6 +9,7 @@
 #include "rotary/isa.hpp"
 #include "rotary/model.hpp"
 #include "rotary/parallel.hpp"
+#include "rotary/position_axes.hpp"
 #include "rotary/positions.hpp"
 #include "rotary/precision.hpp"
 #include "rotary/rotate.hpp"
