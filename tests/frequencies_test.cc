@@ -14,10 +14,11 @@
 #include <vector>
 
 #include "rotary/dtype.hpp"
-#include "rotary/error.hpp"
+#include "support/error_sentence.h"
 
 namespace {
 
+using rotary::expect_refused;
 using rotary::Frequencies;
 
 using PairValue = std::pair<std::size_t, double>;
@@ -31,17 +32,6 @@ void expect_pairs(const Frequencies& frequencies, const std::vector<PairValue>& 
     SCOPED_TRACE("pair " + std::to_string(pair));
     ASSERT_LT(pair, frequencies.inv_freq.size());
     expect_close(frequencies.inv_freq[pair], value, tolerance);
-  }
-}
-
-template <class Call>
-void expect_refused(const Call& call, const std::string& words) {
-  try {
-    call();
-    FAIL() << "accepted; expected a refusal with \"" << words << '"';
-  } catch (const rotary::Error& error) {
-    EXPECT_EQ(error.code(), rotary::ErrorCode::invalid_argument);
-    EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
   }
 }
 

@@ -1,4 +1,5 @@
-// Axis maps and positions of pictures and videos, against maps written out by hand and the positions that transformers gives.
+// Axis maps and positions of pictures and videos, against maps written out by hand and the positions that transformers
+// gives.
 #include "rotary/position_axes.hpp"
 
 #include <gtest/gtest.h>
@@ -8,11 +9,13 @@
 #include <string>
 #include <vector>
 
-#include "rotary/error.hpp"
 #include "rotary/frequencies.hpp"
 #include "rotary/rotation.hpp"
+#include "support/error_sentence.h"
 
 namespace {
+
+using rotary::expect_refused;
 
 using AxisMap = std::vector<std::uint8_t>;
 
@@ -27,17 +30,6 @@ std::string repeat(const std::string& text, int times) {
   std::string result;
   for (int i = 0; i < times; ++i) result += text;
   return result;
-}
-
-template <class Call>
-void expect_refused(const Call& call, const std::string& words) {
-  try {
-    call();
-    FAIL() << "accepted; expected a refusal with \"" << words << '"';
-  } catch (const rotary::Error& error) {
-    EXPECT_EQ(error.code(), rotary::ErrorCode::invalid_argument);
-    EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
-  }
 }
 
 TEST(ChunkedAxes, GiveEachAxisOneRun) {
@@ -162,9 +154,8 @@ TEST(MropePositions, GoOnAfterALongVideoByEitherRule) {
 }
 
 TEST(MropePositions, StepThroughTimeByFractions) {
-  const auto positions =
-      rotary::mrope_positions({{.grid_t = 3, .grid_h = 1, .grid_w = 1, .time_step = 0.5}}, 1,
-                              rotary::MropeNext::after_largest_position);
+  const auto positions = rotary::mrope_positions({{.grid_t = 3, .grid_h = 1, .grid_w = 1, .time_step = 0.5}}, 1,
+                                                 rotary::MropeNext::after_largest_position);
   EXPECT_EQ(row(positions, 0), (std::vector<double>{0, 0.5, 1}));
   EXPECT_EQ(positions.delta, -1);
 }

@@ -22,4 +22,11 @@ std::string error_sentence(ErrorCode code, const Call& call) {
   return "";
 }
 
+/// Expects that `call` refuses its arguments, with `words` in the sentence.
+template <class Call>
+void expect_refused(const Call& call, const std::string& words) {
+  const std::string sentence = error_sentence(ErrorCode::invalid_argument, call);
+  EXPECT_NE(sentence.find(words), std::string::npos) << "expected \"" << words << "\" in \"" << sentence << '"';
+}
+
 }  // namespace rotary
