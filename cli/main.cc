@@ -1,3 +1,86 @@
-#include "rotary/rotary.hpp"
+// rotary: the command line. Data goes to stdout, notes and errors to stderr.
+#include <csignal>
+#include <exception>
+#include <iostream>
+#include <new>
+#include <string>
 
-int main() { return 0; }
+#include "command.h"
+#include "output.h"
+#include "rotary/error.hpp"
+#include "rotary/isa.hpp"
+#include "rotary/version.hpp"
+
+namespace rotary::cli {
+namespace {
+
+int exit_code(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::invalid_argument: return Exit::usage;
+    case ErrorCode::invalid_file: return Exit::bad_file;
+    case ErrorCode::unsupported: return Exit::not_supported;
+  }
+  return Exit::bad_file;
+}
+
+int complain(const std::string& sentence, int code) {
+  std::cerr << "rotary: " << sentence << '\n';
+  return code;
+}
+
+std::string version() {
+  return std::string("rotary ") + ROTARY_VERSION + " (" + ROTARY_COMMIT + ", " + name(active_isa()) + ")";
+}
+
+int run(int argc, char** argv) {
+  CLI::App program(
+      "Example: what a model's rotation is, and whether a capture of its attention agrees with it\n"
+      "  rotary inspect config.json\n"
+      "  rotary verify layer-00.safetensors --model config.json --layer 0\n\n"
+      "Rotary position embeddings and the attention around them.\n"
+      "Exit code: 0 right, 1 checked and differs, 2 wrong usage, 3 unreadable or invalid file, 4 unsupported.",
+      "rotary");
+  bool print_version = false;
+  program.add_flag("--version", print_version, "Print version, commit and instruction set");
+  program.require_subcommand(0, 1);
+
+  Command command;
+  add_inspect(program, command);
+
+  try {
+    program.parse(argc, argv);
+  } catch (const CLI::Success&) {
+    const auto chosen = program.get_subcommands();
+    std::cout << (chosen.empty() ? program.help() : chosen.front()->help());
+    return Exit::right;
+  } catch (const CLI::ParseError& error) {
+    return complain(error.what(), Exit::usage);
+  }
+  if (print_version) {
+    std::cout << version() << '\n';
+    return Exit::right;
+  }
+  if (!command) return complain("no command given; see rotary --help", Exit::usage);
+  return command();
+}
+
+}  // namespace
+}  // namespace rotary::cli
+
+int main(int argc, char** argv) {
+  using namespace rotary::cli;
+  std::signal(SIGPIPE, SIG_IGN);  // a closed pipe becomes a write error, which is reported below
+  std::ios::sync_with_stdio(false);
+  int code = Exit::bad_file;
+  try {
+    code = run(argc, argv);
+  } catch (const rotary::Error& error) {
+    code = complain(error.what(), exit_code(error.code()));
+  } catch (const std::bad_alloc&) {
+    code = complain("out of memory", Exit::bad_file);
+  } catch (const std::exception& error) {
+    code = complain(error.what(), Exit::bad_file);
+  }
+  if (!std::cout.flush()) return complain("cannot write to standard output", Exit::bad_file);
+  return code;
+}

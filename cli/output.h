@@ -1,0 +1,46 @@
+// Printing: JSON, numbers, aligned columns, and a progress bar for people who wait.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace rotary::cli {
+
+using Json = nlohmann::ordered_json;
+
+/// On stdout, one line; doubles so that reading them back gives the same bits.
+void print_json(const Json& json);
+
+/// To `digits` significant digits, no trailing zeros.
+std::string number(double value, int digits = 6);
+std::string scientific(double value);  ///< "3.4e-05"
+
+/// Rows of cells, each column as wide as its widest cell. Numbers look best to the right.
+class Table {
+ public:
+  explicit Table(std::vector<std::string> header) : rows_{std::move(header)} {}
+  void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
+  /// On stdout. The columns in `left` are set to the left.
+  void print(const std::string& indent, const std::vector<std::size_t>& left = {}) const;
+
+ private:
+  std::vector<std::vector<std::string>> rows_;
+};
+
+/// A bar on stderr, drawn only where stderr is a terminal.
+class ProgressBar {
+ public:
+  explicit ProgressBar(std::string label);
+  ~ProgressBar();
+  void update(std::int64_t done, std::int64_t total);
+
+ private:
+  std::string label_;
+  bool visible_;
+  int drawn_percent_ = -1;
+};
+
+}  // namespace rotary::cli
