@@ -257,7 +257,8 @@ class RuleReader {
 
   void warn_about_unread_keys() {
     if (object_ == nullptr) return;
-    for (const auto& [key, value] : parameters_of_rule(*object_).items()) {
+    const json parameters = parameters_of_rule(*object_);
+    for (const auto& [key, value] : parameters.items()) {
       if (!known_.contains(key)) {
         provenance_.warn(sentence(object_->key(key.c_str()), " is no key of the rule \"", rule_, "\" and is not read"));
       }
