@@ -10,10 +10,10 @@ namespace rotary::cli {
 /// Exit codes, the same for every command.
 enum Exit : int {
   right = 0,
-  differs = 1,         ///< checked, and it is not so
-  usage = 2,           ///< a wrong option or argument
-  bad_file = 3,        ///< a file that cannot be read or written, or is invalid
-  not_supported = 4,   ///< well formed, but outside what this build does
+  differs = 1,        ///< checked, and it is not so
+  usage = 2,          ///< a wrong option or argument
+  bad_file = 3,       ///< a file that cannot be read or written, or is invalid
+  not_supported = 4,  ///< well formed, but outside what this build does
 };
 
 /// The subcommand chosen by the command line; returns the exit code.

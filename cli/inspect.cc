@@ -21,7 +21,9 @@ struct Options {
 };
 
 /// The rotation to show where the length decides and none was asked for: that of a short call.
-Rotation shown(const LayerRotation& layer, std::int64_t length) { return layer.rotation(std::max<std::int64_t>(length, 0)); }
+Rotation shown(const LayerRotation& layer, std::int64_t length) {
+  return layer.rotation(std::max<std::int64_t>(length, 0));
+}
 
 std::string layers_of(const LayerGroup& group) {
   return group.first == group.last ? std::to_string(group.first)
@@ -144,13 +146,14 @@ int inspect(const Options& options) {
 }  // namespace
 
 void add_inspect(CLI::App& program, Command& command) {
-  auto* app = program.add_subcommand(
-      "inspect", "Example: rotary inspect config.json --layer 0\n\n"
-                 "Shows what a model's rotation is, layer by layer, and where each value comes from.");
+  auto* app = program.add_subcommand("inspect",
+                                     "Example: rotary inspect config.json --layer 0\n\n"
+                                     "Shows what a model's rotation is, layer by layer, and where each value comes from.");
   auto options = std::make_shared<Options>();
   app->add_option("PATH", options->path, "config.json, or the folder that holds it")->required();
   app->add_option("--layer", options->layer, "Only this layer")->check(CLI::NonNegativeNumber);
-  app->add_option("--length", options->length, "Tokens of the call, for rules that depend on it")->check(CLI::NonNegativeNumber);
+  app->add_option("--length", options->length, "Tokens of the call, for rules that depend on it")
+      ->check(CLI::NonNegativeNumber);
   app->add_flag("--json", options->json, "Print JSON");
   app->callback([&command, options] { command = [options] { return inspect(*options); }; });
 }

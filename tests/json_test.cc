@@ -62,7 +62,9 @@ TEST(Json, RefusesTextThatIsNotUtf8) {
 }
 
 TEST(Json, RefusesNumbersThatNoDoubleHolds) {
-  EXPECT_NE(refusal("{\"a\": 1e999}").find("number overflow"), std::string::npos) << refusal("{\"a\": 1e999}");
+  const std::string sentence = refusal("{\"theta\": 1e999}");
+  EXPECT_NE(sentence.find("double"), std::string::npos) << sentence;
+  EXPECT_NE(sentence.find("\"theta\""), std::string::npos) << sentence;
 }
 
 TEST(Json, RefusesNesting_V9) {

@@ -37,7 +37,8 @@ std::vector<std::string> folders_with(const fs::path& root, const std::string& f
 
 std::string test_name(const testing::TestParamInfo<std::string>& info) {
   std::string name = info.param;
-  std::replace_if(name.begin(), name.end(), [](unsigned char c) { return !std::isalnum(c); }, '_');
+  std::replace_if(
+      name.begin(), name.end(), [](unsigned char c) { return !std::isalnum(c); }, '_');
   return name;
 }
 
@@ -98,8 +99,8 @@ INSTANTIATE_TEST_SUITE_P(Models, RealModel, testing::ValuesIn(folders_with(data,
 
 class OddFile : public testing::TestWithParam<std::string> {};
 
-/// Every case is refused, warned about or accepted as its `verdict` says; those of families that are not read are refused by
-/// the family's name.
+/// Every case is refused, warned about or accepted as its `verdict` says; those of families that are not read are refused
+/// by the family's name.
 TEST_P(OddFile, IsRefusedWarnedAboutOrAccepted) {
   const fs::path folder = data / "errors" / GetParam();
   const json expected = read(folder / "expected.json");
@@ -130,8 +131,8 @@ class ReadModel : public testing::Test {
  protected:
   /// A small Llama with these keys changed; null removes one.
   std::string llama(const char* changes = "{}") const {
-    json config = {{"model_type", "llama"},      {"hidden_size", 512},         {"num_hidden_layers", 4},
-                   {"num_attention_heads", 8},   {"num_key_value_heads", 2},   {"max_position_embeddings", 4096},
+    json config = {{"model_type", "llama"},    {"hidden_size", 512},       {"num_hidden_layers", 4},
+                   {"num_attention_heads", 8}, {"num_key_value_heads", 2}, {"max_position_embeddings", 4096},
                    {"rope_theta", 10000.0}};
     const json changed = json::parse(changes);
     for (const auto& [key, value] : changed.items()) {
@@ -182,11 +183,13 @@ TEST_F(ReadModel, TakesTheFolderThatHoldsTheConfig) {
 }
 
 TEST_F(ReadModel, AcceptsTypeAndRopeTypeButNotTwoDifferentRules_C1) {
-  for (const char* scaling : {R"("type": "linear")", R"("rope_type": "linear")", R"("type": "linear", "rope_type": "linear")"}) {
+  for (const char* scaling :
+       {R"("type": "linear")", R"("rope_type": "linear")", R"("type": "linear", "rope_type": "linear")"}) {
     const std::string changes = std::string(R"({"rope_scaling": {"factor": 4.0, )") + scaling + "}}";
     EXPECT_DOUBLE_EQ(model(changes.c_str()).layer(0).rotation().inv_freq()[0], 0.25) << scaling;
   }
-  expect_names(refusal(R"({"rope_scaling": {"factor": 4.0, "type": "linear", "rope_type": "dynamic"}})"), {"type", "rope_type"});
+  expect_names(refusal(R"({"rope_scaling": {"factor": 4.0, "type": "linear", "rope_type": "dynamic"}})"),
+               {"type", "rope_type"});
 }
 
 TEST_F(ReadModel, RefusesAnObjectWrittenInsideAString_C2) {
@@ -229,12 +232,15 @@ TEST_F(ReadModel, RefusesNumbersThatCannotBeMeantWithTheirKey_C7) {
     expect_names(refusal((std::string("{\"rope_theta\": ") + bad + "}").c_str()), {"rope_theta"});
   }
   for (const char* bad : {"NaN", "Infinity", "1e999"}) {
-    const std::string path = folder_.write("config.json", std::string("{\"model_type\": \"llama\", \"rope_theta\": ") + bad + "}");
+    const std::string path =
+        folder_.write("config.json", std::string("{\"model_type\": \"llama\", \"rope_theta\": ") + bad + "}");
     expect_names(error_sentence(ErrorCode::invalid_file, [&] { read_model(path.c_str()); }), {"rope_theta"});
   }
 }
 
-TEST_F(ReadModel, WarnsAboutABaseBelowEveryModels_C10) { EXPECT_TRUE(warns(model(R"({"rope_theta": 1})"), "rope_theta 1")); }
+TEST_F(ReadModel, WarnsAboutABaseBelowEveryModels_C10) {
+  EXPECT_TRUE(warns(model(R"({"rope_theta": 1})"), "rope_theta 1"));
+}
 
 TEST_F(ReadModel, ShowsTheTrainedAndTheOriginalLength_C13) {
   const auto yarn = model(R"({"max_position_embeddings": 16384, "rope_scaling":
@@ -259,7 +265,10 @@ TEST_F(ReadModel, RefusesParametersWithoutARule) {
 
 TEST_F(ReadModel, RefusesMissingKeysOfARule) {
   for (const char* key : {"factor", "low_freq_factor", "high_freq_factor"}) {
-    json scaling = {{"rope_type", "llama3"}, {"factor", 8}, {"low_freq_factor", 1}, {"high_freq_factor", 4},
+    json scaling = {{"rope_type", "llama3"},
+                    {"factor", 8},
+                    {"low_freq_factor", 1},
+                    {"high_freq_factor", 4},
                     {"original_max_position_embeddings", 2048}};
     scaling.erase(key);
     expect_names(refusal(json{{"rope_scaling", scaling}}.dump().c_str()), {"llama3", key});
@@ -268,7 +277,8 @@ TEST_F(ReadModel, RefusesMissingKeysOfARule) {
 }
 
 TEST_F(ReadModel, ReadsLongRopeWithItsOriginalLengthInEitherPlace) {
-  json lists = {{"rope_type", "longrope"}, {"short_factor", std::vector<double>(32, 1.0)},
+  json lists = {{"rope_type", "longrope"},
+                {"short_factor", std::vector<double>(32, 1.0)},
                 {"long_factor", std::vector<double>(32, 8.0)}};
   json config = {{"original_max_position_embeddings", 1024}, {"rope_scaling", lists}};
   const auto outside = model(config.dump().c_str());
@@ -327,7 +337,8 @@ TEST_F(ReadModel, NamesKeysThatOtherFamiliesWouldRead) {
 }
 
 TEST_F(ReadModel, GroupsLayersBySlidingWindow) {
-  const auto qwen = model(R"({"model_type": "qwen2", "use_sliding_window": true, "sliding_window": 128, "max_window_layers": 3})");
+  const auto qwen =
+      model(R"({"model_type": "qwen2", "use_sliding_window": true, "sliding_window": 128, "max_window_layers": 3})");
   ASSERT_EQ(qwen.groups().size(), 2u);
   EXPECT_EQ(qwen.layer(2).sliding_window(), 0);
   EXPECT_EQ(qwen.layer(3).sliding_window(), 128);

@@ -3,8 +3,8 @@
 //     const auto model = rotary::read_model("config.json");
 //     rotary::rotate(q, k, model.layer(0).rotation(), {.offset = past_length});
 //
-// Strict: what a file leaves open is filled only where the model's own code has a default for it, and every value says where
-// it came from. Contradictions, unknown rules, missing keys and unknown families are errors, never guesses.
+// Strict: what a file leaves open is filled only where the model's own code has a default for it, and every value says
+// where it came from. Contradictions, unknown rules, missing keys and unknown families are errors, never guesses.
 #pragma once
 
 #include <cstdint>
@@ -37,8 +37,8 @@ class ROTARY_API LayerRotation {
   bool depends_on_length() const noexcept;
   /// Throws Error (invalid_argument) where the layer does not rotate, or where the length decides: ask rotation(length).
   const Rotation& rotation() const;
-  /// The rotation of a call whose largest position is length - 1. Keys that were cached at another length keep the frequencies
-  /// of theirs.
+  /// The rotation of a call whose largest position is length - 1. Keys that were cached at another length keep the
+  /// frequencies of theirs.
   Rotation rotation(std::int64_t length) const;
 
  private:

@@ -62,10 +62,14 @@ class Strictness {
       const auto& key = parsed.get_ref<const std::string&>();
       if (!keys_.back().insert(key).second)
         refuse("must not have a key twice in one object, got ", in_quotes(key), " again");
+      last_key_ = key;
     }
     if (++values_ > limits_.max_values) refuse("must hold at most ", limits_.max_values, " values");
     return true;
   }
+
+  /// nlohmann says which number is too large, but not where.
+  [[noreturn]] void refuse_number() const { refuse("numbers must fit in a double, see the value of ", in_quotes(last_key_)); }
 
  private:
   template <class... Parts>
@@ -81,6 +85,7 @@ class Strictness {
   const std::string& name_;
   const JsonLimits& limits_;
   const char* reached_;
+  std::string last_key_;
   int depth_ = 0;
   std::int64_t values_ = 0;
   std::vector<std::unordered_set<std::string>> keys_;  // of every object that is open
@@ -107,6 +112,8 @@ json parse_json(std::string_view text, const std::string& name, const JsonLimits
   try {
     return json::parse(strictness.begin(), strictness.end(),
                        [&](int, json::parse_event_t event, json& parsed) { return strictness.on_event(event, parsed); });
+  } catch (const json::out_of_range&) {
+    strictness.refuse_number();
   } catch (const json::exception& error) {
     fail_file(name, "must be JSON in UTF-8: ", reason(error));
   }

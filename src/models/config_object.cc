@@ -22,8 +22,8 @@ bool ConfigObject::has(const char* key) const { return find(key) != nullptr; }
 std::string ConfigObject::source(const char* key) const { return file_name(path_) + ": " + prefix_ + key; }
 
 void ConfigObject::refuse(const char* key, const std::string& rule) const {
-  std::string got = object_.contains(key) ? object_.at(key).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace)
-                                          : "nothing";
+  std::string got =
+      object_.contains(key) ? object_.at(key).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace) : "nothing";
   constexpr std::size_t enough = 60;
   if (got.size() > enough) got = got.substr(0, enough) + "...";
   fail_file(path_, prefix_, key, " ", rule, ", got ", got);

@@ -17,8 +17,8 @@ enum class Window : std::uint8_t {
   upper_layers,  // only with use_sliding_window, by layer_types or from layer max_window_layers on
 };
 
-/// One row per model_type whose code in transformers 5.24 pairs halves of the whole head on all layers alike and scales scores
-/// by head_dim^-0.5 (models/*/modeling_*.py: rotate_half, self.scaling), with the defaults of its config class
+/// One row per model_type whose code in transformers 5.24 pairs halves of the whole head on all layers alike and scales
+/// scores by head_dim^-0.5 (models/*/modeling_*.py: rotate_half, self.scaling), with the defaults of its config class
 /// (models/*/configuration_*.py) for keys that a file may leave out. 0: none (then as many KV heads as query heads;
 /// hidden_size / num_attention_heads). Read 2026-11.
 struct Family {
@@ -41,10 +41,19 @@ constexpr std::array families{
     Family{"starcoder2", 1e4, 2, 0, 4096, Window::all_layers, 0},
 };
 
-/// Keys by which other families' files change the rotation, or the scores. In a file of this kind transformers ignores them.
+/// Keys by which other families' files change the rotation, or the scores. In a file of this kind transformers ignores
+/// them.
 constexpr std::array keys_of_other_families{
-    "rope_ratio",       "rope_local_base_freq", "rotary_emb_base",        "rotary_pct",          "rotary_dim",
-    "no_rope_layers",   "layer_rope_theta",     "no_rope_layer_interval", "query_pre_attn_scalar", "attention_multiplier",
+    "rope_ratio",
+    "rope_local_base_freq",
+    "rotary_emb_base",
+    "rotary_pct",
+    "rotary_dim",
+    "no_rope_layers",
+    "layer_rope_theta",
+    "no_rope_layer_interval",
+    "query_pre_attn_scalar",
+    "attention_multiplier",
     "use_dynamic_ntk",
 };
 
@@ -128,8 +137,8 @@ class Reader {
       width = {hidden->value / num_q_heads, file_name(config_.path()) + ": hidden_size / num_attention_heads"};
     }
     if (width.value % 2 != 0 || width.value > max_rotary_dim) {
-      fail_file(config_.path(), "head_dim must be even and at most ", max_rotary_dim, ", got ", width.value, " (", width.source,
-                ")");
+      fail_file(config_.path(), "head_dim must be even and at most ", max_rotary_dim, ", got ", width.value, " (",
+                width.source, ")");
     }
     provenance_.add("head_dim", width.value, width.source);
     return width.value;
@@ -137,8 +146,9 @@ class Reader {
 
   Found<std::int64_t> max_position_embeddings() {
     const auto given = config_.count("max_position_embeddings");
-    auto found = given ? *given : Found<std::int64_t>{family_.max_position_embeddings,
-                                                      class_default(family_.max_position_embeddings)};
+    auto found = given
+                     ? *given
+                     : Found<std::int64_t>{family_.max_position_embeddings, class_default(family_.max_position_embeddings)};
     provenance_.add("max_position_embeddings", found.value, found.source);
     return found;
   }
@@ -195,8 +205,8 @@ class Reader {
     }
     for (const auto& entry : list) {
       if (entry != "full_attention" && entry != "sliding_attention") {
-        fail_unsupported(config_.path(), key, " must hold full_attention or sliding_attention for ", family_.model_type, ", got ",
-                         entry.dump());
+        fail_unsupported(config_.path(), key, " must hold full_attention or sliding_attention for ", family_.model_type,
+                         ", got ", entry.dump());
       }
       types.push_back(entry.get<std::string>());
     }
@@ -243,8 +253,8 @@ LlamaKind read_llama_kind(const ConfigObject& config, const std::string& model_t
   for (const Family& family : families) {
     if (family.model_type == model_type) return Reader(config, family, provenance).read();
   }
-  fail_unsupported(config.path(), "model_type ", nlohmann::json(model_type).dump(), " is not among those that can be read (",
-                   known_types(), ")");
+  fail_unsupported(config.path(), "model_type ", nlohmann::json(model_type).dump(),
+                   " is not among those that can be read (", known_types(), ")");
 }
 
 }  // namespace rotary

@@ -228,8 +228,8 @@ class RuleReader {
     const auto inside = object_->count(key);
     const auto outside = config_.count(key);
     if (inside && outside && inside->value != outside->value) {
-      fail_file(config_.path(), key, " must be the same wherever it stands, got ", outside->value, " and ", inside->value, " (",
-                inside->source, ")");
+      fail_file(config_.path(), key, " must be the same wherever it stands, got ", outside->value, " and ", inside->value,
+                " (", inside->source, ")");
     }
     if (!inside && !outside) {
       provenance_.warn(sentence(key, " is missing: max_position_embeddings ", head_.max_position_embeddings.value,
@@ -244,13 +244,14 @@ class RuleReader {
     const double implied = static_cast<double>(head_.max_position_embeddings.value) /
                            static_cast<double>(rule.original_max_position_embeddings);
     if (implied == rule.factor || implied == 1) return;
-    provenance_.warn(sentence("factor ", rule.factor, " does not match max_position_embeddings / original length = ", implied,
-                              "; the factor counts"));
+    provenance_.warn(sentence("factor ", rule.factor, " does not match max_position_embeddings / original length = ",
+                              implied, "; the factor counts"));
   }
 
   FrequencyRule with_amplitude(FrequencyRule rule, double given) {
     if (given == 0) {
-      provenance_.add("amplitude", rule.at(0).amplitude, "derived by the rule \"" + rule_ + "\" from the lengths and the factor");
+      provenance_.add("amplitude", rule.at(0).amplitude,
+                      "derived by the rule \"" + rule_ + "\" from the lengths and the factor");
     }
     return rule;
   }

@@ -3,8 +3,8 @@
 //     old   "rope_theta": 5e5, "rope_scaling": {"type" or "rope_type": "yarn", "factor": 4, …}
 //     new   "rope_parameters": {"rope_theta": 5e5, "rope_type": "yarn", "factor": 4, …}
 //
-// Order of precedence as in transformers 5.24 (modeling_rope_utils.py, convert_rope_params_to_dict), but where it would pick
-// one of two values that differ, this refuses.
+// Order of precedence as in transformers 5.24 (modeling_rope_utils.py, convert_rope_params_to_dict), but where it would
+// pick one of two values that differ, this refuses.
 #pragma once
 
 #include <cstdint>
