@@ -1,0 +1,255 @@
+#include "kernels/attention.h"
+
+#include "kernels/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/attention.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include <iterator>
+#include <limits>
+
+#include "kernels/unroll-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace rotary {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// A p x rows block, p = panel, rows = vectors * lanes, plus one vector of each operand fills the register file.
+#if HWY_TARGET <= HWY_AVX3 || HWY_TARGET == HWY_NEON
+constexpr int panel = 8;  // 32 registers
+#else
+constexpr int panel = 4;  // 16 registers
+#endif
+constexpr int vectors = 3;
+
+template <class T>
+using Tag = hn::ScalableTag<T>;
+template <class T>
+using Vec = hn::Vec<Tag<T>>;
+template <class T>
+constexpr std::int64_t lanes = static_cast<std::int64_t>(hn::MaxLanes(Tag<T>()));
+template <class T>
+constexpr std::int64_t rows = vectors * lanes<T>;
+
+constexpr std::int64_t round_up_to_panel(std::int64_t n) { return (n + panel - 1) / panel * panel; }
+
+/// block[i][row] += sum over n < length of a[n][i] * b[n][row]
+template <class T>
+HWY_INLINE void add_product(Vec<T> (&block)[panel * vectors], const T* a, const T* b, std::int64_t length) {
+  const auto step = [&](const T* a_step, const T* b_step) ROTARY_LAMBDA {
+    Vec<T> row[vectors];
+    unroll<vectors>([&](auto j) ROTARY_LAMBDA { row[j] = hn::Load(Tag<T>(), b_step + lanes<T> * j); });
+    unroll<panel>([&](auto i) ROTARY_LAMBDA {
+      const Vec<T> broadcast = hn::Set(Tag<T>(), a_step[i]);
+      unroll<vectors>([&](auto j) ROTARY_LAMBDA {
+        block[i * vectors + j] = hn::MulAdd(row[j], broadcast, block[i * vectors + j]);
+      });
+    });
+  };
+  std::int64_t n = 0;
+  for (; n + 2 <= length; n += 2) {
+    step(a + n * panel, b + n * rows<T>);
+    step(a + (n + 1) * panel, b + (n + 1) * rows<T>);
+  }
+  if (n < length) step(a + n * panel, b + n * rows<T>);
+}
+
+template <class T>
+HWY_INLINE void store_block(const Vec<T> (&block)[panel * vectors], T* out) {
+  unroll<panel * vectors>([&](auto i) ROTARY_LAMBDA { hn::Store(block[i], Tag<T>(), out + lanes<T> * i); });
+}
+
+template <class T>
+void score(const T* keys, std::int64_t num_keys, const T* queries, std::int64_t head_dim, T* scores) noexcept {
+  for (std::int64_t key = 0; key < num_keys; key += panel) {
+    Vec<T> block[panel * vectors];
+    unroll<panel * vectors>([&](auto i) ROTARY_LAMBDA { block[i] = hn::Zero(Tag<T>()); });
+    add_product<T>(block, keys + key * head_dim, queries, head_dim);
+    store_block<T>(block, scores + key * rows<T>);
+  }
+}
+
+template <class T>
+void accumulate(const T* values, std::int64_t num_keys, const T* weights, T* out, std::int64_t value_dim) noexcept {
+  for (std::int64_t channel = 0; channel < value_dim; channel += panel) {
+    Vec<T> block[panel * vectors];
+    T* const sums = out + channel * rows<T>;
+    unroll<panel * vectors>([&](auto i) ROTARY_LAMBDA { block[i] = hn::Load(Tag<T>(), sums + lanes<T> * i); });
+    add_product<T>(block, values + channel * tile_keys, weights, num_keys);
+    store_block<T>(block, sums);
+  }
+}
+
+template <class T>
+void add_mask(T* scores, std::int64_t num_keys, const T* mask) noexcept {
+  const Tag<T> d;
+  const Vec<T> minus_infinity = hn::Set(d, -std::numeric_limits<T>::infinity());
+  for (std::int64_t i = 0; i < num_keys * rows<T>; i += lanes<T>) {
+    const Vec<T> m = hn::Load(d, mask + i);
+    hn::Store(hn::IfThenElse(hn::Eq(m, minus_infinity), m, hn::Add(hn::Load(d, scores + i), m)), d, scores + i);
+  }
+}
+
+template <class T>
+void hide(T* scores, std::int64_t num_keys, const T* num_visible) noexcept {
+  const Tag<T> d;
+  const Vec<T> minus_infinity = hn::Set(d, -std::numeric_limits<T>::infinity());
+  for (std::int64_t key = 0; key < num_keys; ++key) {
+    const Vec<T> index = hn::Set(d, static_cast<T>(key));
+    for (std::int64_t row = 0; row < rows<T>; row += lanes<T>) {
+      T* const at = scores + key * rows<T> + row;
+      hn::Store(hn::IfThenElse(hn::Lt(index, hn::Load(d, num_visible + row)), hn::Load(d, at), minus_infinity), d, at);
+    }
+  }
+}
+
+/// The parts of exp(x) = 2^k (1 + r + r^2 g(r)), k = round(x / ln 2), r = x - k ln 2.
+template <class T>
+struct ExpConstants;
+
+template <>
+struct ExpConstants<float> {
+  using Bits = std::int32_t;
+  static constexpr int mantissa_bits = 23;
+  static constexpr Bits bias = 127;
+  static constexpr float round_to_integer = 0x1.8p23f;  // added, it leaves k in the low bits of the sum
+  static constexpr float smallest = -86.5f;             // exp(x) and its products stay clear of subnormals
+  static constexpr float ln2_hi = 0x1.63p-1f, ln2_lo = -0x1.bd0106p-13f;  // k * ln2_hi is exact
+  // g = (e^r - 1 - r) / r^2, interpolated at Chebyshev nodes of |r| <= ln 2 / 2: e^r within 1.1e-8
+  static constexpr float g[] = {0x1.6d117cp-10f, 0x1.120be2p-7f, 0x1.555518p-5f, 0x1.5554dcp-3f, 0.5f};
+};
+
+template <>
+struct ExpConstants<double> {
+  using Bits = std::int64_t;
+  static constexpr int mantissa_bits = 52;
+  static constexpr Bits bias = 1023;
+  static constexpr double round_to_integer = 0x1.8p52;
+  static constexpr double smallest = -706;
+  static constexpr double ln2_hi = 0x1.62e42feep-1, ln2_lo = 0x1.a39ef35793c76p-33;
+  // 1/13! … 1/2!: e^r within 5e-18
+  static constexpr double g[] = {1.0 / 6227020800, 1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880, 1.0 / 40320,
+                                 1.0 / 5040,       1.0 / 720,       1.0 / 120,      1.0 / 24,      1.0 / 6,      0.5};
+};
+
+/// exp(x) for x <= 0; exp(0) is 1, exp(-infinity) is 0, exp(NaN) is NaN.
+template <class T>
+HWY_INLINE Vec<T> exp_of_nonpositive(Vec<T> x) {
+  using Constants = ExpConstants<T>;
+  const Tag<T> d;
+  const hn::RebindToSigned<Tag<T>> di;
+  const Vec<T> round_to_integer = hn::Set(d, Constants::round_to_integer);
+  const Vec<T> z = hn::MulAdd(x, hn::Set(d, static_cast<T>(1.4426950408889634)), round_to_integer);
+  const Vec<T> k = hn::Sub(z, round_to_integer);
+  Vec<T> r = hn::NegMulAdd(k, hn::Set(d, Constants::ln2_hi), x);
+  r = hn::NegMulAdd(k, hn::Set(d, Constants::ln2_lo), r);
+
+  Vec<T> g = hn::Set(d, Constants::g[0]);
+  constexpr int degree = static_cast<int>(std::size(Constants::g)) - 1;
+  unroll<degree>([&](auto i) ROTARY_LAMBDA { g = hn::MulAdd(g, r, hn::Set(d, Constants::g[i + 1])); });
+  const Vec<T> e = hn::Add(hn::Set(d, T{1}), hn::MulAdd(hn::Mul(r, r), g, r));
+
+  const auto exponent = hn::ShiftLeft<Constants::mantissa_bits>(hn::Add(hn::BitCast(di, z), hn::Set(di, Constants::bias)));
+  return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, Constants::smallest)), hn::Mul(e, hn::BitCast(d, exponent)));
+}
+
+/// Multiplies sum and the columns of out by exp(old_max - max).
+template <class T>
+HWY_INLINE void rescale(const Vec<T> (&old_max)[vectors], const Vec<T> (&max)[vectors], Vec<T> (&sum)[vectors], T* out,
+                        std::int64_t value_dim) {
+  const Tag<T> d;
+  Vec<T> factor[vectors];
+  unroll<vectors>([&](auto j) ROTARY_LAMBDA {
+    factor[j] = exp_of_nonpositive<T>(hn::Sub(old_max[j], max[j]));
+    sum[j] = hn::Mul(sum[j], factor[j]);
+  });
+  for (std::int64_t channel = 0; channel < value_dim; ++channel) {
+    unroll<vectors>([&](auto j) ROTARY_LAMBDA {
+      T* const at = out + channel * rows<T> + lanes<T> * j;
+      hn::Store(hn::Mul(factor[j], hn::Load(d, at)), d, at);
+    });
+  }
+}
+
+template <class T>
+void weigh(T* scores, std::int64_t num_keys, T* max, T* sum, T* out, std::int64_t value_dim) noexcept {
+  const Tag<T> d;
+  const Vec<T> minus_infinity = hn::Set(d, -std::numeric_limits<T>::infinity());
+  Vec<T> old_max[vectors], new_max[vectors], total[vectors];
+  unroll<vectors>([&](auto j) ROTARY_LAMBDA {
+    old_max[j] = new_max[j] = hn::Load(d, max + lanes<T> * j);
+    total[j] = hn::Load(d, sum + lanes<T> * j);
+  });
+  for (std::int64_t key = 0; key < num_keys; ++key) {
+    unroll<vectors>([&](auto j) ROTARY_LAMBDA {
+      new_max[j] = hn::Max(new_max[j], hn::Load(d, scores + key * rows<T> + lanes<T> * j));
+    });
+  }
+  bool raised = false;
+  unroll<vectors>([&](auto j) ROTARY_LAMBDA {
+    raised = raised || !hn::AllTrue(d, hn::Eq(old_max[j], new_max[j]));
+    hn::Store(new_max[j], d, max + lanes<T> * j);
+    // A row that has seen nothing yet: -infinity - 0 below, not -infinity - -infinity.
+    new_max[j] = hn::IfThenZeroElse(hn::Eq(new_max[j], minus_infinity), new_max[j]);
+  });
+  if (raised) rescale<T>(old_max, new_max, total, out, value_dim);
+
+  // The tile's own sum first: its rounding error grows with the tile, not with the number of keys before it.
+  Vec<T> tile_sum[vectors];
+  unroll<vectors>([&](auto j) ROTARY_LAMBDA { tile_sum[j] = hn::Zero(d); });
+  for (std::int64_t key = 0; key < num_keys; ++key) {
+    unroll<vectors>([&](auto j) ROTARY_LAMBDA {
+      T* const at = scores + key * rows<T> + lanes<T> * j;
+      const Vec<T> weight = exp_of_nonpositive<T>(hn::Sub(hn::Load(d, at), new_max[j]));
+      hn::Store(weight, d, at);
+      tile_sum[j] = hn::Add(tile_sum[j], weight);
+    });
+  }
+  unroll<vectors>([&](auto j) ROTARY_LAMBDA { hn::Store(hn::Add(total[j], tile_sum[j]), d, sum + lanes<T> * j); });
+}
+
+template <class T>
+void normalize(T* out, std::int64_t value_dim, const T* sum) noexcept {
+  const Tag<T> d;
+  for (std::int64_t row = 0; row < rows<T>; row += lanes<T>) {
+    const Vec<T> divisor = hn::Load(d, sum + row);
+    const auto empty = hn::Eq(divisor, hn::Zero(d));
+    for (std::int64_t channel = 0; channel < value_dim; ++channel) {
+      T* const at = out + channel * rows<T> + row;
+      hn::Store(hn::IfThenZeroElse(empty, hn::Div(hn::Load(d, at), divisor)), d, at);
+    }
+  }
+}
+
+template <class T>
+const AttentionKernels<T>* kernels() noexcept {
+  static constexpr AttentionKernels<T> table = {rows<T>,  panel,    score<T>,      add_mask<T>,
+                                                hide<T>,  weigh<T>, accumulate<T>, normalize<T>};
+  return &table;
+}
+const AttentionKernels<float>* attention_kernels_float() noexcept { return kernels<float>(); }
+const AttentionKernels<double>* attention_kernels_double() noexcept { return kernels<double>(); }
+
+}  // namespace HWY_NAMESPACE
+}  // namespace rotary
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include "kernels/dispatch.h"
+
+namespace rotary {
+
+template <>
+const AttentionKernels<float>& attention_kernels() noexcept {
+  return *ROTARY_KERNEL(attention_kernels_float)();
+}
+template <>
+const AttentionKernels<double>& attention_kernels() noexcept {
+  return *ROTARY_KERNEL(attention_kernels_double)();
+}
+
+}  // namespace rotary
+#endif
