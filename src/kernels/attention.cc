@@ -32,7 +32,7 @@ using Vec = hn::Vec<Tag<T>>;
 template <class T>
 constexpr std::int64_t lanes = static_cast<std::int64_t>(hn::MaxLanes(Tag<T>()));
 template <class T>
-constexpr std::int64_t rows = vectors * lanes<T>;
+constexpr std::int64_t rows = vectors* lanes<T>;
 
 constexpr std::int64_t round_up_to_panel(std::int64_t n) { return (n + panel - 1) / panel * panel; }
 
@@ -44,9 +44,8 @@ HWY_INLINE void add_product(Vec<T> (&block)[panel * vectors], const T* a, const 
     unroll<vectors>([&](auto j) ROTARY_LAMBDA { row[j] = hn::Load(Tag<T>(), b_step + lanes<T> * j); });
     unroll<panel>([&](auto i) ROTARY_LAMBDA {
       const Vec<T> broadcast = hn::Set(Tag<T>(), a_step[i]);
-      unroll<vectors>([&](auto j) ROTARY_LAMBDA {
-        block[i * vectors + j] = hn::MulAdd(row[j], broadcast, block[i * vectors + j]);
-      });
+      unroll<vectors>(
+          [&](auto j) ROTARY_LAMBDA { block[i * vectors + j] = hn::MulAdd(row[j], broadcast, block[i * vectors + j]); });
     });
   };
   std::int64_t n = 0;
@@ -131,8 +130,9 @@ struct ExpConstants<double> {
   static constexpr double smallest = -706;
   static constexpr double ln2_hi = 0x1.62e42feep-1, ln2_lo = 0x1.a39ef35793c76p-33;
   // 1/13! … 1/2!: e^r within 5e-18
-  static constexpr double g[] = {1.0 / 6227020800, 1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880, 1.0 / 40320,
-                                 1.0 / 5040,       1.0 / 720,       1.0 / 120,      1.0 / 24,      1.0 / 6,      0.5};
+  static constexpr double g[] = {1.0 / 6227020800, 1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800,
+                                 1.0 / 362880,     1.0 / 40320,     1.0 / 5040,     1.0 / 720,
+                                 1.0 / 120,        1.0 / 24,        1.0 / 6,        0.5};
 };
 
 /// exp(x) for x <= 0; exp(0) is 1, exp(-infinity) is 0, exp(NaN) is NaN.
@@ -226,8 +226,8 @@ void normalize(T* out, std::int64_t value_dim, const T* sum) noexcept {
 
 template <class T>
 const AttentionKernels<T>* kernels() noexcept {
-  static constexpr AttentionKernels<T> table = {rows<T>,  panel,    score<T>,      add_mask<T>,
-                                                hide<T>,  weigh<T>, accumulate<T>, normalize<T>};
+  static constexpr AttentionKernels<T> table = {rows<T>, panel,    score<T>,      add_mask<T>,
+                                                hide<T>, weigh<T>, accumulate<T>, normalize<T>};
   return &table;
 }
 const AttentionKernels<float>* attention_kernels_float() noexcept { return kernels<float>(); }

@@ -1,6 +1,7 @@
 // The inner loops of tiled attention.
 //
-// A row tile is a fixed number of queries ("rows"), one per lane of a few vectors, so that softmax needs no sums across lanes:
+// A row tile is a fixed number of queries ("rows"), one per lane of a few vectors, so that softmax needs no sums across
+// lanes:
 //
 //     queries [head_dim][rows]      scaled, transposed          scores [keys][rows]      then weights, in place
 //     keys    [panel][head_dim][p]  p keys side by side         out    [value_dim][rows] transposed; value_dim padded to p
@@ -28,8 +29,9 @@ struct AttentionKernels {
   void (*add_mask)(T* scores, std::int64_t num_keys, const T* mask) noexcept;
   /// A row sees the first num_visible[row] keys of the tile: the others get the score -infinity.
   void (*hide)(T* scores, std::int64_t num_keys, const T* num_visible) noexcept;
-  /// One step of online softmax (Milakov and Gimelshein 2018): raises max to include the scores, rescales sum and out to the
-  /// new max, turns scores into weights exp(score - max) and adds them to sum. A row with max = -infinity has seen nothing.
+  /// One step of online softmax (Milakov and Gimelshein 2018): raises max to include the scores, rescales sum and out to
+  /// the new max, turns scores into weights exp(score - max) and adds them to sum. A row with max = -infinity has seen
+  /// nothing.
   void (*weigh)(T* scores, std::int64_t num_keys, T* max, T* sum, T* out, std::int64_t value_dim) noexcept;
   /// out += weights . values; value_dim is a multiple of p.
   void (*accumulate)(const T* values, std::int64_t num_keys, const T* weights, T* out, std::int64_t value_dim) noexcept;

@@ -1,0 +1,199 @@
+#include "attention/problem.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/fail.h"
+
+namespace rotary {
+namespace {
+
+constexpr const char* operation = "attention";
+constexpr std::int64_t max_width = 1 << 16;  // keeps every size of the workspace representable
+
+void check_given(const ConstTensorView& view, const char* what) {
+  if (!view) fail_argument(operation, what, " must be given");
+  if (!is_real_float(view.dtype())) {
+    fail_argument(operation, what, " must be float64, float32, float16 or bfloat16, got ", name(view.dtype()));
+  }
+}
+
+/// Every axis of the view must be among `letters`.
+void check_axes(const ConstTensorView& view, const char* what, const char* letters) {
+  for (int i = 0; i < view.rank(); ++i) {
+    if (Axes(letters).find(view.axes()[i]) < 0) {
+      fail_argument(operation, what, " must have axes among ", letters, ", got \"", view.axes().c_str(), "\"");
+    }
+  }
+}
+
+void check_tensor(const ConstTensorView& view, const char* what) {
+  check_given(view, what);
+  if (view.has('T')) {
+    fail_argument(operation, what, " must be one sequence per batch row (axis S), got packed tokens \"",
+                  view.axes().c_str(), "\"");
+  }
+  check_axes(view, what, "BSHD");
+  for (const char axis : {'S', 'D'}) {
+    if (!view.has(axis))
+      fail_argument(operation, what, " must have the axis ", axis, ", got \"", view.axes().c_str(), "\"");
+  }
+  if (view.size('D') < 1 || view.size('D') > max_width) {
+    fail_argument(operation, "the width of ", what, " must be 1 to ", max_width, ", got ", view.size('D'));
+  }
+}
+
+void check_size(char axis, const ConstTensorView& view, const char* what, std::int64_t expected, const char* whose) {
+  if (view.size(axis) == expected) return;
+  fail_argument(operation, what, " must be as long as ", whose, " along ", axis, ", got ", view.size(axis), " and ",
+                expected);
+}
+
+void check_shapes(const AttentionProblem& p) {
+  check_size('B', p.k, "k", p.batch, "q");
+  check_size('B', p.v, "v", p.batch, "q");
+  check_size('D', p.k, "k", p.head_dim, "q");
+  check_size('S', p.v, "v", p.num_keys, "k");
+  check_size('H', p.v, "v", p.num_kv_heads, "k");
+  check_size('B', p.out, "out", p.batch, "q");
+  check_size('S', p.out, "out", p.num_queries, "q");
+  check_size('H', p.out, "out", p.num_q_heads, "q");
+  check_size('D', p.out, "out", p.value_dim, "v");
+  if (p.num_q_heads > 0 && (p.num_kv_heads == 0 || p.num_q_heads % p.num_kv_heads != 0)) {
+    fail_argument(operation, "the number of query heads must be a multiple of the number of KV heads, got ", p.num_q_heads,
+                  " and ", p.num_kv_heads);
+  }
+}
+
+void check_mask(const AttentionProblem& p) {
+  const ConstTensorView& mask = p.attn_mask;
+  if (mask.dtype() == DType::boolean) {
+    fail_argument(operation,
+                  "attn_mask is added to the scores: make a boolean one 0 where a key may be seen and -infinity "
+                  "elsewhere");
+  }
+  check_given(mask, "attn_mask");
+  check_axes(mask, "attn_mask", "BHQK");
+  const struct {
+    char axis;
+    std::int64_t length;
+  } expected[] = {{'B', p.batch}, {'H', p.num_q_heads}, {'Q', p.num_queries}, {'K', p.num_keys}};
+  for (const auto& [axis, length] : expected) {
+    if (mask.size(axis) != length && mask.size(axis) != 1) {
+      fail_argument(operation, "attn_mask must have the length ", length, " or 1 along ", axis, ", got ", mask.size(axis));
+    }
+  }
+}
+
+void check_lse(const AttentionProblem& p) {
+  if (p.lse.dtype() != DType::f32 && p.lse.dtype() != DType::f64) {
+    fail_argument(operation, "lse must be float32 or float64, got ", name(p.lse.dtype()));
+  }
+  check_axes(p.lse, "lse", "BSH");
+  check_size('B', p.lse, "lse", p.batch, "q");
+  check_size('S', p.lse, "lse", p.num_queries, "q");
+  check_size('H', p.lse, "lse", p.num_q_heads, "q");
+}
+
+void check_written(const TensorView& written, const char* what, const AttentionProblem& p,
+                   const AttentionOptions& options) {
+  if (overlaps_itself(written)) fail_argument(operation, "the elements of ", what, " must not overlap each other");
+  const struct {
+    const ConstTensorView& view;
+    const char* name;
+  } read[] = {{p.q, "q"},
+              {p.k, "k"},
+              {p.v, "v"},
+              {p.attn_mask, "attn_mask"},
+              {options.q_positions.position_ids, "q_positions"},
+              {options.q_positions.offsets, "q_positions"},
+              {options.k_positions.position_ids, "k_positions"},
+              {options.k_positions.offsets, "k_positions"}};
+  for (const auto& [view, name] : read) {
+    if (view && may_share_memory(written, view)) fail_argument(operation, what, " must not overlap ", name);
+  }
+}
+
+bool says_something(const Positions& positions) {
+  return positions.offset != 0 || positions.offsets || positions.position_ids || positions.cu_seqlens;
+}
+
+Turning resolve(const char* whose, const ConstTensorView& x, const Positions& positions, const AttentionProblem& p) {
+  Turning turning{AngleRows(whose, *p.rotation, p.precision),
+                  TokenPositions(whose, positions, tokens_of(whose, x), p.rotation->num_axes())};
+  double position[max_position_axes];
+  for (std::int64_t b = 0; b < p.batch; ++b) {
+    for (std::int64_t s = 0; s < x.size('S'); ++s) {
+      turning.positions.read(b, s, position);
+      for (int axis = 0; axis < p.rotation->num_axes(); ++axis) turning.angles.check_position(position[axis]);
+    }
+  }
+  return turning;
+}
+
+void resolve_rotation(AttentionProblem& p, const AttentionOptions& options) {
+  if (p.rotation == nullptr) {
+    if (says_something(options.q_positions) || says_something(options.k_positions)) {
+      fail_argument(operation, "q_positions and k_positions need a rotation");
+    }
+    return;
+  }
+  if (p.rotation->head_dim() != p.head_dim) {
+    fail_argument(operation, "the width of q and k must be the rotation's head_dim, got ", p.head_dim, " and ",
+                  p.rotation->head_dim());
+  }
+  p.q_turning.emplace(resolve("attention, q_positions", p.q, options.q_positions, p));
+  p.k_turning.emplace(resolve("attention, k_positions", p.k, options.k_positions, p));
+}
+
+}  // namespace
+
+std::int64_t AttentionProblem::num_visible(std::int64_t query) const noexcept {
+  switch (causal) {
+    case Causal::none: return num_keys;
+    case Causal::top_left: return std::min(query + 1, num_keys);
+    case Causal::bottom_right: return std::clamp<std::int64_t>(query + 1 + (num_keys - num_queries), 0, num_keys);
+  }
+  return 0;
+}
+
+AttentionProblem check_attention(const ConstTensorView& q, const ConstTensorView& k, const ConstTensorView& v,
+                                 const TensorView& out, const AttentionOptions& options) {
+  check_tensor(q, "q");
+  check_tensor(k, "k");
+  check_tensor(v, "v");
+  check_tensor(out, "out");
+  AttentionProblem p{.q = q,
+                     .k = k,
+                     .v = v,
+                     .out = out,
+                     .attn_mask = options.attn_mask,
+                     .lse = options.lse,
+                     .batch = q.size('B'),
+                     .num_queries = q.size('S'),
+                     .num_keys = k.size('S'),
+                     .num_q_heads = q.size('H'),
+                     .num_kv_heads = k.size('H'),
+                     .head_dim = q.size('D'),
+                     .value_dim = v.size('D'),
+                     .scale = options.scale,
+                     .causal = options.causal,
+                     .rotation = options.rotation,
+                     .precision = options.precision,
+                     .q_turning = {},
+                     .k_turning = {}};
+  check_shapes(p);
+  if (!std::isfinite(p.scale)) fail_argument(operation, "scale must be finite, got ", p.scale);
+  if (p.scale == 0) p.scale = 1 / std::sqrt(static_cast<double>(p.head_dim));
+  if (p.attn_mask) check_mask(p);
+  resolve_rotation(p, options);
+  check_written(out, "out", p, options);
+  if (p.lse) {
+    check_lse(p);
+    check_written(p.lse, "lse", p, options);
+    if (may_share_memory(p.lse, out)) fail_argument(operation, "lse must not overlap out");
+  }
+  return p;
+}
+
+}  // namespace rotary

@@ -1,0 +1,301 @@
+#include "attention/query_block.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <new>
+#include <vector>
+
+#include "attention/row_io.h"
+#include "kernels/attention.h"
+
+namespace rotary {
+namespace {
+
+constexpr std::int64_t tiles_per_block = 8;
+constexpr std::size_t alignment = 64;
+
+std::int64_t round_up(std::int64_t n, std::int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
+
+struct AlignedDelete {
+  void operator()(void* memory) const noexcept { ::operator delete(memory, std::align_val_t(alignment)); }
+};
+template <class T>
+using AlignedArray = std::unique_ptr<T[], AlignedDelete>;
+
+/// Zeros.
+template <class T>
+AlignedArray<T> aligned_array(std::int64_t length) {
+  const std::size_t bytes = static_cast<std::size_t>(length) * sizeof(T);
+  T* const array = static_cast<T*>(::operator new(bytes, std::align_val_t(alignment)));
+  std::fill_n(array, length, T{0});
+  return AlignedArray<T>(array);
+}
+
+/// Rows of q or k of one batch row, turned by their position.
+template <class T>
+class TurnedRows {
+ public:
+  TurnedRows(const AttentionProblem& problem, const ConstTensorView& x, const std::optional<Turning>& turning,
+             std::int64_t batch)
+      : x_(x),
+        rotation_(problem.rotation),
+        turning_(turning ? &*turning : nullptr),
+        precision_(problem.precision),
+        batch_(batch),
+        width_(problem.head_dim) {
+    if (rotation_ == nullptr) return;
+    cos_.resize(static_cast<std::size_t>(rotation_->num_pairs()));
+    sin_.resize(cos_.size());
+    unturned_.resize(static_cast<std::size_t>(width_));
+  }
+
+  void load(std::int64_t token, std::int64_t head, T* row) {
+    const std::int64_t first = batch_ * x_.stride('B') + token * x_.stride('S') + head * x_.stride('H');
+    load_row(x_.dtype(), x_.data(), first, x_.stride('D'), width_, row);
+    if (rotation_ == nullptr) return;
+    if (token != token_) read_angles(token);
+    turn(row);
+  }
+
+ private:
+  void read_angles(std::int64_t token) {
+    double position[max_position_axes];
+    turning_->positions.read(batch_, token, position);
+    if (std::is_same_v<T, float> || precision_ == Precision::exact) {
+      turning_->angles.row(position, cos_.data(), sin_.data());
+    } else {  // the replayed recipes are float32 by nature
+      std::vector<float> cos(cos_.size()), sin(sin_.size());
+      turning_->angles.row(position, cos.data(), sin.data());
+      std::copy(cos.begin(), cos.end(), cos_.begin());
+      std::copy(sin.begin(), sin.end(), sin_.begin());
+    }
+    if (rotation_->direction() < 0) {
+      for (T& s : sin_) s = -s;
+    }
+    token_ = token;
+  }
+
+  void turn(T* row) {
+    std::copy_n(row, width_, unturned_.data());
+    for (std::size_t j = 0; j < cos_.size(); ++j) {
+      const Pair in = rotation_->pairs_in()[j], out = rotation_->pairs_out()[j];
+      const T u = unturned_[static_cast<std::size_t>(in.first)], v = unturned_[static_cast<std::size_t>(in.second)];
+      row[out.first] = u * cos_[j] - v * sin_[j];
+      row[out.second] = v * cos_[j] + u * sin_[j];
+    }
+  }
+
+  const ConstTensorView& x_;
+  const Rotation* rotation_;
+  const Turning* turning_;
+  Precision precision_;
+  std::int64_t batch_, width_;
+  std::int64_t token_ = -1;  // the one whose angles are at hand
+  std::vector<T> cos_, sin_, unturned_;
+};
+
+/// A finite number stays finite when it is narrowed: only an infinity hides a key.
+template <class T>
+T mask_value(double value) noexcept {
+  constexpr double largest = std::numeric_limits<T>::max();
+  return static_cast<T>(std::isfinite(value) ? std::clamp(value, -largest, largest) : value);
+}
+
+template <class T>
+class QueryBlock {
+ public:
+  QueryBlock(const AttentionProblem& problem, std::int64_t batch, std::int64_t kv_head, std::int64_t first_row)
+      : p_(problem),
+        kernels_(attention_kernels<T>()),
+        batch_(batch),
+        kv_head_(kv_head),
+        num_rows_(std::min(rows_per_block<T>(), problem.num_queries * problem.heads_per_kv_head() - first_row)),
+        padded_value_dim_(round_up(problem.value_dim, kernels_.panel)),
+        query_rows_(problem, problem.q, problem.q_turning, batch),
+        key_rows_(problem, problem.k, problem.k_turning, batch),
+        keys_(aligned_array<T>(tile_keys * problem.head_dim)),
+        values_(aligned_array<T>(tile_keys * padded_value_dim_)),
+        scores_(aligned_array<T>(tile_keys * kernels_.rows)),
+        num_visible_(aligned_array<T>(kernels_.rows)),
+        mask_(aligned_array<T>(problem.attn_mask ? tile_keys * kernels_.rows : 0)),
+        row_(aligned_array<T>(std::max(problem.head_dim, problem.value_dim))) {
+    for (std::int64_t r = 0; r < num_rows_; r += kernels_.rows) {
+      tiles_.push_back(row_tile(first_row + r, std::min(kernels_.rows, num_rows_ - r)));
+    }
+  }
+
+  void attend() {
+    const std::int64_t end = last_visible(tiles_.back());
+    for (std::int64_t first_key = 0; first_key < end; first_key += tile_keys) {
+      const std::int64_t num_keys = std::min(tile_keys, end - first_key);
+      load_keys(first_key, num_keys);
+      load_values(first_key, num_keys);
+      for (RowTile& tile : tiles_) {
+        const std::int64_t seen = std::min(num_keys, last_visible(tile) - first_key);
+        if (seen > 0) attend(tile, first_key, seen);
+      }
+    }
+    for (RowTile& tile : tiles_) write(tile);
+  }
+
+ private:
+  struct RowTile {
+    std::int64_t first_row, num_rows;
+    AlignedArray<T> queries, out, max, sum;  // laid out as kernels/attention.h draws them
+  };
+
+  std::int64_t token(std::int64_t row) const noexcept { return row / p_.heads_per_kv_head(); }
+  std::int64_t head(std::int64_t row) const noexcept {
+    return kv_head_ * p_.heads_per_kv_head() + row % p_.heads_per_kv_head();
+  }
+  std::int64_t first_visible_count(const RowTile& tile) const noexcept { return p_.num_visible(token(tile.first_row)); }
+  std::int64_t last_visible(const RowTile& tile) const noexcept {
+    return p_.num_visible(token(tile.first_row + tile.num_rows - 1));
+  }
+
+  RowTile row_tile(std::int64_t first_row, std::int64_t num_rows) {
+    const std::int64_t rows = kernels_.rows;
+    RowTile tile{first_row,
+                 num_rows,
+                 aligned_array<T>(p_.head_dim * rows),
+                 aligned_array<T>(padded_value_dim_ * rows),
+                 aligned_array<T>(rows),
+                 aligned_array<T>(rows)};
+    std::fill_n(tile.max.get(), rows, -std::numeric_limits<T>::infinity());
+    for (std::int64_t r = 0; r < num_rows; ++r) {
+      query_rows_.load(token(first_row + r), head(first_row + r), row_.get());
+      for (std::int64_t d = 0; d < p_.head_dim; ++d) tile.queries[d * rows + r] = row_[d] * static_cast<T>(p_.scale);
+    }
+    return tile;
+  }
+
+  void load_keys(std::int64_t first_key, std::int64_t num_keys) {
+    const std::int64_t panel = kernels_.panel;
+    for (std::int64_t i = 0; i < round_up(num_keys, panel); ++i) {
+      T* const column = keys_.get() + i / panel * panel * p_.head_dim + i % panel;
+      if (i < num_keys) key_rows_.load(first_key + i, kv_head_, row_.get());
+      else std::fill_n(row_.get(), p_.head_dim, T{0});
+      for (std::int64_t d = 0; d < p_.head_dim; ++d) column[d * panel] = row_[d];
+    }
+  }
+
+  void load_value(std::int64_t key) {
+    const std::int64_t first = batch_ * p_.v.stride('B') + key * p_.v.stride('S') + kv_head_ * p_.v.stride('H');
+    load_row(p_.v.dtype(), p_.v.data(), first, p_.v.stride('D'), p_.value_dim, row_.get());
+  }
+
+  void load_values(std::int64_t first_key, std::int64_t num_keys) {
+    const std::int64_t panel = kernels_.panel;
+    not_finite_.clear();
+    for (std::int64_t i = 0; i < num_keys; ++i) {
+      load_value(first_key + i);
+      if (!std::all_of(row_.get(), row_.get() + p_.value_dim, [](T x) { return std::isfinite(x); })) {
+        not_finite_.push_back(i);
+        std::fill_n(row_.get(), p_.value_dim, T{0});
+      }
+      for (std::int64_t d = 0; d < p_.value_dim; ++d) values_[(d / panel * tile_keys + i) * panel + d % panel] = row_[d];
+    }
+  }
+
+  void attend(RowTile& tile, std::int64_t first_key, std::int64_t num_keys) {
+    kernels_.score(keys_.get(), num_keys, tile.queries.get(), p_.head_dim, scores_.get());
+    if (p_.attn_mask) {
+      load_mask(tile, first_key, num_keys);
+      kernels_.add_mask(scores_.get(), num_keys, mask_.get());
+    }
+    if (first_visible_count(tile) < first_key + num_keys) {
+      for (std::int64_t r = 0; r < tile.num_rows; ++r) {
+        num_visible_[r] =
+            static_cast<T>(std::clamp<std::int64_t>(p_.num_visible(token(tile.first_row + r)) - first_key, 0, num_keys));
+      }
+      kernels_.hide(scores_.get(), num_keys, num_visible_.get());
+    }
+    const std::vector<bool> seen = which_see_not_finite();
+    kernels_.weigh(scores_.get(), num_keys, tile.max.get(), tile.sum.get(), tile.out.get(), padded_value_dim_);
+    kernels_.accumulate(values_.get(), num_keys, scores_.get(), tile.out.get(), padded_value_dim_);
+    add_not_finite(tile, first_key, seen);
+  }
+
+  void load_mask(const RowTile& tile, std::int64_t first_key, std::int64_t num_keys) {
+    const ConstTensorView& mask = p_.attn_mask;
+    const auto step = [&](char axis) { return mask.size(axis) > 1 ? mask.stride(axis) : 0; };
+    for (std::int64_t r = 0; r < tile.num_rows; ++r) {
+      const std::int64_t row = tile.first_row + r;
+      const std::int64_t first =
+          batch_ * step('B') + head(row) * step('H') + token(row) * step('Q') + first_key * step('K');
+      double line[tile_keys];
+      load_row(mask.dtype(), mask.data(), first, step('K'), num_keys, line);
+      for (std::int64_t i = 0; i < num_keys; ++i) mask_[i * kernels_.rows + r] = mask_value<T>(line[i]);
+    }
+  }
+
+  // Values that are infinite or NaN. A hidden key has weight 0, and 0 * NaN would leak into a row that does not see it:
+  // such values are packed as zeros, and added to the rows that do see them here.
+
+  /// For every such key of the tile and every row: whether the row sees it. Empty as a rule.
+  std::vector<bool> which_see_not_finite() const {
+    std::vector<bool> seen;
+    for (const std::int64_t i : not_finite_) {
+      for (std::int64_t r = 0; r < kernels_.rows; ++r) {
+        seen.push_back(scores_[i * kernels_.rows + r] != -std::numeric_limits<T>::infinity());
+      }
+    }
+    return seen;
+  }
+
+  void add_not_finite(RowTile& tile, std::int64_t first_key, const std::vector<bool>& seen) {
+    for (std::size_t n = 0; n < not_finite_.size(); ++n) {
+      load_value(first_key + not_finite_[n]);
+      for (std::int64_t r = 0; r < tile.num_rows; ++r) {
+        if (!seen[n * static_cast<std::size_t>(kernels_.rows) + static_cast<std::size_t>(r)]) continue;
+        // A weight that fell below the smallest number is still not 0: times infinity it is infinity.
+        T weight = scores_[not_finite_[n] * kernels_.rows + r];
+        if (weight == 0) weight = std::numeric_limits<T>::min();
+        for (std::int64_t d = 0; d < p_.value_dim; ++d) tile.out[d * kernels_.rows + r] += weight * row_[d];
+      }
+    }
+  }
+
+  void write(RowTile& tile) {
+    kernels_.normalize(tile.out.get(), p_.value_dim, tile.sum.get());
+    for (std::int64_t r = 0; r < tile.num_rows; ++r) {
+      const std::int64_t t = token(tile.first_row + r), h = head(tile.first_row + r);
+      for (std::int64_t d = 0; d < p_.value_dim; ++d) row_[d] = tile.out[d * kernels_.rows + r];
+      store_row(row_.get(), p_.value_dim, p_.out.dtype(), p_.out.data(),
+                batch_ * p_.out.stride('B') + t * p_.out.stride('S') + h * p_.out.stride('H'), p_.out.stride('D'));
+      if (!p_.lse) continue;
+      const double lse = static_cast<double>(tile.max[r]) + std::log(static_cast<double>(tile.sum[r]));
+      store_row(&lse, 1, p_.lse.dtype(), p_.lse.data(),
+                batch_ * p_.lse.stride('B') + t * p_.lse.stride('S') + h * p_.lse.stride('H'), 1);
+    }
+  }
+
+  const AttentionProblem& p_;
+  const AttentionKernels<T>& kernels_;
+  std::int64_t batch_, kv_head_, num_rows_, padded_value_dim_;
+  TurnedRows<T> query_rows_, key_rows_;
+  AlignedArray<T> keys_, values_, scores_, num_visible_, mask_;
+  AlignedArray<T> row_;                   // one row of q, k, v or out, on its way
+  std::vector<std::int64_t> not_finite_;  // of the key tile
+  std::vector<RowTile> tiles_;
+};
+
+}  // namespace
+
+template <class T>
+std::int64_t rows_per_block() noexcept {
+  return tiles_per_block * attention_kernels<T>().rows;
+}
+template std::int64_t rows_per_block<float>() noexcept;
+template std::int64_t rows_per_block<double>() noexcept;
+
+template <class T>
+void attend_block(const AttentionProblem& problem, std::int64_t batch, std::int64_t kv_head, std::int64_t first_row) {
+  QueryBlock<T>(problem, batch, kv_head, first_row).attend();
+}
+template void attend_block<float>(const AttentionProblem&, std::int64_t, std::int64_t, std::int64_t);
+template void attend_block<double>(const AttentionProblem&, std::int64_t, std::int64_t, std::int64_t);
+
+}  // namespace rotary
