@@ -1,0 +1,362 @@
+#include "kernels/rotate.h"
+
+#include "kernels/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/rotate.cc"
+#include <hwy/cache_control.h>
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "kernels/dispatch.h"
+#include "kernels/float16-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace rotary {
+namespace HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+template <class Lane>
+using Tag = hn::ScalableTag<Lane>;
+template <class Lane>
+using Vec = hn::Vec<Tag<Lane>>;
+
+/// Two vectors of pairs: the first and the second members.
+template <class Lane>
+struct Members {
+  Vec<Lane> u, v;
+};
+
+// ---- the rotation of a vector of pairs ----
+
+template <class Lane>
+HWY_INLINE Vec<Lane> fused_multiply_add(Vec<Lane> a, Vec<Lane> b, Vec<Lane> c) {
+#if HWY_NATIVE_FMA
+  return hn::MulAdd(a, b, c);
+#else
+  const Tag<Lane> d;
+  constexpr std::size_t n = hn::MaxLanes(Tag<Lane>());
+  HWY_ALIGN Lane x[n], y[n], z[n];
+  hn::Store(a, d, x);
+  hn::Store(b, d, y);
+  hn::Store(c, d, z);
+  for (std::size_t i = 0; i < n; ++i) x[i] = std::fma(x[i], y[i], z[i]);
+  return hn::Load(d, x);
+#endif
+}
+
+template <Rounding rounding, class Lane>
+HWY_INLINE Vec<Lane> rounded(Vec<Lane> value) {
+  if constexpr (rounding == Rounding::separate_bf16) return float16s::round_to_bf16(value);
+  else if constexpr (rounding == Rounding::separate_f16) return float16s::round_to_f16(value);
+  else return value;
+}
+
+template <Rounding rounding, class Lane>
+HWY_INLINE Members<Lane> turn(Members<Lane> x, Vec<Lane> c, Vec<Lane> s) {
+  if constexpr (rounding == Rounding::fused) {
+    return {hn::MulSub(x.u, c, hn::Mul(x.v, s)), hn::MulAdd(x.u, s, hn::Mul(x.v, c))};
+  } else if constexpr (rounding == Rounding::always_fused) {
+    return {fused_multiply_add<Lane>(x.u, c, hn::Neg(hn::Mul(x.v, s))), fused_multiply_add<Lane>(x.u, s, hn::Mul(x.v, c))};
+  } else {
+    const auto product = [](Vec<Lane> a, Vec<Lane> b) HWY_ATTR { return rounded<rounding, Lane>(hn::Mul(a, b)); };
+    return {rounded<rounding, Lane>(hn::Sub(product(x.u, c), product(x.v, s))),
+            rounded<rounding, Lane>(hn::Add(product(x.v, c), product(x.u, s)))};
+  }
+}
+
+// ---- pairs that lie interleaved ----
+
+/// Sorts two vectors of interleaved pairs into members, and back. Within 128-bit blocks, so that it costs little: lane 2i
+/// of the result is pair i of the first vector, lane 2i + 1 pair i of the second.
+template <class Lane>
+HWY_INLINE Members<Lane> zip(Members<Lane> x) {
+#if HWY_TARGET == HWY_SCALAR
+  return x;
+#else
+  const Tag<Lane> d;
+  if constexpr (sizeof(Lane) == 8) return {hn::InterleaveLower(d, x.u, x.v), hn::InterleaveUpper(d, x.u, x.v)};
+  else return {hn::OddEven(hn::DupEven(x.v), x.u), hn::OddEven(x.v, hn::DupOdd(x.u))};
+#endif
+}
+
+/// Brings cos or sin of one vector of pairs into the order of zip().
+template <class Lane>
+HWY_INLINE void arrange_for_zip(const Lane* from, Lane* to) {
+#if HWY_TARGET == HWY_SCALAR
+  *to = *from;
+#else
+  const hn::Half<Tag<Lane>> half;
+  hn::StoreInterleaved2(hn::LoadU(half, from), hn::LoadU(half, from + hn::Lanes(half)), half, to);
+#endif
+}
+
+// ---- chunks: the pairs that are turned at once, per dtype and layout ----
+//
+// `pairs` of them; `arrange` orders cos or sin of one chunk; `half` and `interleaved` turn one chunk.
+
+template <class Lane>
+std::int64_t lanes() noexcept {
+  return static_cast<std::int64_t>(hn::Lanes(Tag<Lane>()));
+}
+
+/// float32 and float64.
+template <class T>
+struct Wide {
+  using Lane = T;
+  using Stored = T;
+  static std::int64_t pairs(bool) noexcept { return lanes<T>(); }
+  static HWY_INLINE void arrange(bool interleaved, const T* from, T* to) {
+    if (interleaved) arrange_for_zip(from, to);
+    else hn::StoreU(hn::LoadU(Tag<T>(), from), Tag<T>(), to);
+  }
+  template <Rounding rounding>
+  static HWY_INLINE void half(const T* u, const T* v, const T* cos, const T* sin, T* out_u, T* out_v) {
+    const Tag<T> d;
+    const auto turned = turn<rounding, T>({hn::LoadU(d, u), hn::LoadU(d, v)}, hn::LoadU(d, cos), hn::LoadU(d, sin));
+    hn::StoreU(turned.u, d, out_u);
+    hn::StoreU(turned.v, d, out_v);
+  }
+  template <Rounding rounding>
+  static HWY_INLINE void interleaved(const T* x, const T* cos, const T* sin, T* out) {
+    const Tag<T> d;
+    const auto members = zip<T>({hn::LoadU(d, x), hn::LoadU(d, x + lanes<T>())});
+    const auto turned = zip<T>(turn<rounding, T>(members, hn::LoadU(d, cos), hn::LoadU(d, sin)));
+    hn::StoreU(turned.u, d, out);
+    hn::StoreU(turned.v, d, out + lanes<T>());
+  }
+};
+
+struct Float16 {
+  using Lane = float;
+  using Stored = std::uint16_t;
+  static std::int64_t pairs(bool) noexcept { return lanes<float>(); }
+  static HWY_INLINE void arrange(bool interleaved, const float* from, float* to) {
+    Wide<float>::arrange(interleaved, from, to);
+  }
+  template <Rounding rounding>
+  static HWY_INLINE void half(const Stored* u, const Stored* v, const float* cos, const float* sin, Stored* out_u,
+                              Stored* out_v) {
+    const Tag<float> d;
+    const auto turned =
+        turn<rounding, float>({float16s::load_f16(u), float16s::load_f16(v)}, hn::LoadU(d, cos), hn::LoadU(d, sin));
+    float16s::store_f16(turned.u, out_u);
+    float16s::store_f16(turned.v, out_v);
+  }
+  template <Rounding rounding>
+  static HWY_INLINE void interleaved(const Stored* x, const float* cos, const float* sin, Stored* out) {
+    const Tag<float> d;
+    const auto members = zip<float>({float16s::load_f16(x), float16s::load_f16(x + lanes<float>())});
+    const auto turned = zip<float>(turn<rounding, float>(members, hn::LoadU(d, cos), hn::LoadU(d, sin)));
+    float16s::store_f16(turned.u, out);
+    float16s::store_f16(turned.v, out + lanes<float>());
+  }
+};
+
+/// A word holds two elements: an interleaved pair, or two neighbours of a half.
+struct Bfloat16 {
+  using Lane = float;
+  using Stored = std::uint16_t;
+  static std::int64_t pairs(bool interleaved) noexcept { return (interleaved ? 1 : 2) * lanes<float>(); }
+  static HWY_INLINE void arrange(bool interleaved, const float* from, float* to) {
+    const Tag<float> d;
+    if (interleaved) {
+      hn::StoreU(hn::LoadU(d, from), d, to);
+    } else {
+      Vec<float> even, odd;
+      hn::LoadInterleaved2(d, from, even, odd);
+      hn::StoreU(even, d, to);
+      hn::StoreU(odd, d, to + lanes<float>());
+    }
+  }
+  template <Rounding rounding>
+  static HWY_INLINE void half(const Stored* u, const Stored* v, const float* cos, const float* sin, Stored* out_u,
+                              Stored* out_v) {
+    const Tag<float> d;
+    Members<float> even, odd;
+    float16s::load_bf16_pairs(u, even.u, odd.u);
+    float16s::load_bf16_pairs(v, even.v, odd.v);
+    even = turn<rounding, float>(even, hn::LoadU(d, cos), hn::LoadU(d, sin));
+    odd = turn<rounding, float>(odd, hn::LoadU(d, cos + lanes<float>()), hn::LoadU(d, sin + lanes<float>()));
+    float16s::store_bf16_pairs(even.u, odd.u, out_u);
+    float16s::store_bf16_pairs(even.v, odd.v, out_v);
+  }
+  template <Rounding rounding>
+  static HWY_INLINE void interleaved(const Stored* x, const float* cos, const float* sin, Stored* out) {
+    const Tag<float> d;
+    Members<float> members;
+    float16s::load_bf16_pairs(x, members.u, members.v);
+    members = turn<rounding, float>(members, hn::LoadU(d, cos), hn::LoadU(d, sin));
+    float16s::store_bf16_pairs(members.u, members.v, out);
+  }
+};
+
+// ---- rows ----
+
+template <class Chunk>
+constexpr std::int64_t most_pairs = 2 * static_cast<std::int64_t>(hn::MaxLanes(Tag<typename Chunk::Lane>()));
+
+template <class T>
+HWY_INLINE void copy(const T* from, std::int64_t count, T* to) {
+  std::memcpy(to, from, static_cast<std::size_t>(count) * sizeof(T));
+}
+
+/// One row. What is left over after whole chunks goes through a buffer: nothing outside the row is touched.
+template <class Chunk, Rounding rounding>
+HWY_INLINE void row(bool interleaved, std::int64_t num_pairs, const typename Chunk::Stored* x,
+                    const typename Chunk::Lane* cos, const typename Chunk::Lane* sin, typename Chunk::Stored* out) {
+  using Stored = typename Chunk::Stored;
+  const std::int64_t chunk = Chunk::pairs(interleaved);
+  HWY_ALIGN Stored rest[2 * most_pairs<Chunk>];
+  std::int64_t j = 0;
+  if (interleaved) {
+    for (; j + chunk <= num_pairs; j += chunk) {
+      Chunk::template interleaved<rounding>(x + 2 * j, cos + j, sin + j, out + 2 * j);
+    }
+    if (const std::int64_t left = num_pairs - j; left > 0) {
+      std::memset(rest, 0, sizeof rest);
+      copy(x + 2 * j, 2 * left, rest);
+      Chunk::template interleaved<rounding>(rest, cos + j, sin + j, rest);
+      copy(rest, 2 * left, out + 2 * j);
+    }
+    return;
+  }
+  const Stored* const v = x + num_pairs;
+  Stored* const out_v = out + num_pairs;
+  for (; j + chunk <= num_pairs; j += chunk) {
+    Chunk::template half<rounding>(x + j, v + j, cos + j, sin + j, out + j, out_v + j);
+  }
+  if (const std::int64_t left = num_pairs - j; left > 0) {
+    Stored* const rest_v = rest + most_pairs<Chunk>;
+    std::memset(rest, 0, sizeof rest);
+    copy(x + j, left, rest);
+    copy(v + j, left, rest_v);
+    Chunk::template half<rounding>(rest, rest_v, cos + j, sin + j, rest, rest_v);
+    copy(rest, left, out + j);
+    copy(rest_v, left, out_v + j);
+  }
+}
+
+/// cos and sin are arranged one after the other, each filled up with zeros to whole chunks.
+template <class Chunk>
+std::int64_t padded(const PairFormat& format) noexcept {
+  const std::int64_t chunk = Chunk::pairs(format.interleaved);
+  return (format.num_pairs + chunk - 1) / chunk * chunk;
+}
+
+template <class Chunk, Rounding rounding, bool interleaved>
+void rows_of(const RowsToRotate& rows) noexcept {
+  using Stored = typename Chunk::Stored;
+  const std::int64_t num_pairs = rows.format.num_pairs;
+  const std::int64_t sin_begins = padded<Chunk>(rows.format);
+  const auto* x = static_cast<const Stored*>(rows.x);
+  auto* out = static_cast<Stored*>(rows.out);
+  const auto* cos = static_cast<const typename Chunk::Lane*>(rows.arranged);
+  constexpr auto line = static_cast<std::int64_t>(64 / sizeof(Stored));
+  for (std::int64_t i = 0; i < rows.num_rows; ++i) {
+    if (rows.prefetch != 0) {
+      const auto ahead = reinterpret_cast<std::uintptr_t>(x) + static_cast<std::uintptr_t>(rows.prefetch);
+      for (std::int64_t channel = 0; channel < 2 * num_pairs; channel += line) {
+        hwy::Prefetch(reinterpret_cast<const Stored*>(ahead + static_cast<std::uintptr_t>(channel) * sizeof(Stored)));
+      }
+    }
+    row<Chunk, rounding>(interleaved, num_pairs, x, cos, cos + sin_begins, out);
+    x += rows.x_step;
+    out += rows.out_step;
+    cos += rows.arranged_step;
+  }
+}
+
+template <class Chunk, Rounding rounding>
+void rows_in_layout(const RowsToRotate& rows) noexcept {
+  if (rows.format.interleaved) rows_of<Chunk, rounding, true>(rows);
+  else rows_of<Chunk, rounding, false>(rows);
+}
+
+// Where fma is an instruction, `fused` is what `always_fused` asks for.
+constexpr Rounding fused_everywhere = HWY_NATIVE_FMA ? Rounding::fused : Rounding::always_fused;
+
+template <class Chunk>
+void rows_with_rounding(const RowsToRotate& rows) noexcept {
+  switch (rows.rounding) {
+    case Rounding::fused: return rows_in_layout<Chunk, Rounding::fused>(rows);
+    case Rounding::always_fused: return rows_in_layout<Chunk, fused_everywhere>(rows);
+    case Rounding::separate: return rows_in_layout<Chunk, Rounding::separate>(rows);
+    case Rounding::separate_bf16:
+      if constexpr (sizeof(typename Chunk::Lane) == 4) return rows_in_layout<Chunk, Rounding::separate_bf16>(rows);
+      break;
+    case Rounding::separate_f16:
+      if constexpr (sizeof(typename Chunk::Lane) == 4) return rows_in_layout<Chunk, Rounding::separate_f16>(rows);
+      break;
+  }
+}
+
+template <class Chunk>
+void arrange_with(const PairFormat& format, const void* cos, const void* sin, void* arranged) noexcept {
+  using Lane = typename Chunk::Lane;
+  const std::int64_t chunk = Chunk::pairs(format.interleaved);
+  auto* to = static_cast<Lane*>(arranged);
+  for (const void* const source : {cos, sin}) {
+    const auto* from = static_cast<const Lane*>(source);
+    std::int64_t j = 0;
+    for (; j + chunk <= format.num_pairs; j += chunk) Chunk::arrange(format.interleaved, from + j, to + j);
+    if (const std::int64_t left = format.num_pairs - j; left > 0) {
+      HWY_ALIGN Lane rest[most_pairs<Chunk>] = {};
+      copy(from + j, left, rest);
+      Chunk::arrange(format.interleaved, rest, to + j);
+    }
+    to += padded<Chunk>(format);
+  }
+}
+
+}  // namespace
+
+std::int64_t arranged_size_kernel(const PairFormat& format) noexcept {
+  switch (format.dtype) {
+    case DType::f64: return 2 * padded<Wide<double>>(format);
+    case DType::f16: return 2 * padded<Float16>(format);
+    case DType::bf16: return 2 * padded<Bfloat16>(format);
+    default: return 2 * padded<Wide<float>>(format);
+  }
+}
+
+void arrange_kernel(const PairFormat& format, const void* cos, const void* sin, void* arranged) noexcept {
+  switch (format.dtype) {
+    case DType::f64: return arrange_with<Wide<double>>(format, cos, sin, arranged);
+    case DType::f16: return arrange_with<Float16>(format, cos, sin, arranged);
+    case DType::bf16: return arrange_with<Bfloat16>(format, cos, sin, arranged);
+    default: return arrange_with<Wide<float>>(format, cos, sin, arranged);
+  }
+}
+
+void rotate_rows_kernel(const RowsToRotate& rows) noexcept {
+  switch (rows.format.dtype) {
+    case DType::f64: return rows_with_rounding<Wide<double>>(rows);
+    case DType::f16: return rows_with_rounding<Float16>(rows);
+    case DType::bf16: return rows_with_rounding<Bfloat16>(rows);
+    default: return rows_with_rounding<Wide<float>>(rows);
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace rotary
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace rotary {
+
+std::int64_t arranged_size(const PairFormat& format) noexcept { return ROTARY_KERNEL(arranged_size_kernel)(format); }
+
+void arrange(const PairFormat& format, const void* cos, const void* sin, void* arranged) noexcept {
+  ROTARY_KERNEL(arrange_kernel)(format, cos, sin, arranged);
+}
+
+void rotate_rows(const RowsToRotate& rows) noexcept { ROTARY_KERNEL(rotate_rows_kernel)(rows); }
+
+}  // namespace rotary
+#endif

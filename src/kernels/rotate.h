@@ -1,0 +1,53 @@
+// Turning the pairs of many rows by given cosines and sines: the inner loop of rotate.
+//
+// The rows of one tensor lie at a fixed step, the channels of a row side by side. One row of cos and sin serves all rows
+// (the heads of a token), or each row has its own (the tokens of a head). Arithmetic is in the lane type: double for
+// float64, float for the others.
+#pragma once
+
+#include <cstdint>
+
+#include "rotary/dtype.hpp"
+
+namespace rotary {
+
+/// How products and sums are rounded, in u c - v s and v c + u s.
+enum class Rounding : std::uint8_t {
+  fused,          ///< fma(u, c, -(v s)) and fma(u, s, v c) where the instruction set has it, else like `separate`
+  always_fused,   ///< the same with fma everywhere: ggml's CPU code, bit for bit
+  separate,       ///< every product and the sum, to the lane type: transformers on float32, bit for bit
+  separate_bf16,  ///< every product and the sum, to bfloat16: transformers on bfloat16
+  separate_f16,   ///< the same for float16
+};
+
+/// What decides the order in which a kernel wants cos and sin.
+struct PairFormat {
+  DType dtype = DType::f32;
+  bool interleaved = false;  ///< pairs (2j, 2j + 1), not (j, j + num_pairs)
+  std::int64_t num_pairs = 0;
+
+  bool operator==(const PairFormat&) const = default;
+};
+
+/// How many lane values arranged cos and sin of one token take together.
+std::int64_t arranged_size(const PairFormat& format) noexcept;
+
+/// Brings cos and sin (num_pairs lane values each, in the order of the pairs) into the order of the kernel.
+void arrange(const PairFormat& format, const void* cos, const void* sin, void* arranged) noexcept;
+
+struct RowsToRotate {
+  PairFormat format;
+  Rounding rounding = Rounding::fused;
+  std::int64_t num_rows = 0;
+  const void* x = nullptr;  ///< the first channel of the first row
+  void* out = nullptr;      ///< the same pointer as x, or elsewhere altogether
+  std::int64_t x_step = 0;  ///< elements from row to row
+  std::int64_t out_step = 0;
+  const void* arranged = nullptr;
+  std::int64_t arranged_step = 0;  ///< lane values from row to row; 0: all rows share cos and sin
+  std::int64_t prefetch = 0;       ///< how many bytes ahead of a row the next ones are fetched; 0: not at all
+};
+
+void rotate_rows(const RowsToRotate& rows) noexcept;
+
+}  // namespace rotary

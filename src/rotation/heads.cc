@@ -1,0 +1,57 @@
+#include "rotation/heads.h"
+
+#include "base/checked.h"
+#include "base/fail.h"
+
+namespace rotary {
+namespace {
+
+bool is_complex(DType dtype) { return dtype == DType::c64 || dtype == DType::c128; }
+
+/// A complex number holds an interleaved pair.
+ConstTensorView real_view(const char* operation, const char* what, const ConstTensorView& x, const Rotation& rotation) {
+  if (rotation.pairing_in() != Pairing::interleaved || rotation.pairing_out() != Pairing::interleaved ||
+      rotation.rotary_offset() % 2 != 0) {
+    fail_argument(operation, what, " can be complex only where every pair is one number: pairing interleaved, even offset");
+  }
+  if (x.size('D') > 1 && x.stride('D') != 1) {
+    fail_argument(operation, what, " must have stride 1 along D where it is complex, got ", x.stride('D'));
+  }
+  Dims shape = x.shape(), strides = x.strides();
+  for (int i = 0; i < x.rank(); ++i) {
+    const bool channels = x.axes()[i] == 'D';
+    if (channels) shape[i] *= 2;
+    strides[i] = channels ? 1 : checked_mul(strides[i], 2).value_or(0);  // not followed where it does not fit
+  }
+  return {x.data(), x.dtype() == DType::c64 ? DType::f32 : DType::f64, x.axes(), shape, strides};
+}
+
+}  // namespace
+
+ConstTensorView heads(const char* operation, const char* what, const ConstTensorView& x, const Rotation& rotation) {
+  if (!x) fail_argument(operation, what, " must be given");
+  for (int i = 0; i < x.rank(); ++i) {
+    if (const char axis = x.axes()[i]; axis != 'B' && axis != 'S' && axis != 'T' && axis != 'H' && axis != 'D') {
+      fail_argument(operation, what, " must have axes among B, S, T, H and D, got \"", x.axes().c_str(), "\"");
+    }
+  }
+  if (!is_real_float(x.dtype()) && !is_complex(x.dtype())) {
+    fail_argument(operation, what, " must be float64, float32, float16, bfloat16, complex128 or complex64, got ",
+                  name(x.dtype()));
+  }
+  const std::int64_t per_channel = is_complex(x.dtype()) ? 2 : 1;
+  const auto width = x.has('D') ? checked_mul(x.size('D'), per_channel) : 0;
+  if (width != rotation.head_dim()) {
+    fail_argument(operation, what, " must have head_dim channels along D, got ", x.has('D') ? x.size('D') : 0,
+                  per_channel == 2 ? " complex ones" : "", " for head_dim ", rotation.head_dim());
+  }
+  return is_complex(x.dtype()) ? real_view(operation, what, x, rotation) : x;
+}
+
+TensorView writable_heads(const char* operation, const char* what, const TensorView& x, const Rotation& rotation) {
+  const ConstTensorView real = heads(operation, what, x, rotation);
+  if (overlaps_itself(real)) fail_argument(operation, what, " must have elements that do not overlap each other");
+  return {const_cast<void*>(real.data()), real.dtype(), real.axes(), real.shape(), real.strides()};
+}
+
+}  // namespace rotary

@@ -1,0 +1,312 @@
+#include "rotation/rotate_tensors.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+#include "base/element.h"
+#include "base/parallel.h"
+#include "kernels/rotate.h"
+
+namespace rotary {
+namespace {
+
+/// How the rows of a tensor reach the kernel.
+struct Plan {
+  bool direct =
+      false;  ///< as they lie in memory; otherwise gathered into a buffer of lanes, first members before second ones
+  PairFormat format;
+  Rounding rounding = Rounding::fused;
+  DType table_dtype = DType::f32;  ///< what cos and sin are rounded to before use
+
+  bool operator==(const Plan&) const = default;
+};
+
+Rounding rounding_of(Precision precision, DType dtype) {
+  switch (precision) {
+    case Precision::exact: return Rounding::fused;
+    case Precision::ggml: return Rounding::always_fused;
+    case Precision::transformers: break;
+  }
+  if (dtype == DType::bf16) return Rounding::separate_bf16;
+  if (dtype == DType::f16) return Rounding::separate_f16;
+  return Rounding::separate;
+}
+
+Plan plan_for(const TensorToRotate& tensor, const PairMap& map, Precision precision) {
+  const DType x = tensor.x.dtype(), out = tensor.out.dtype();
+  Plan plan;
+  plan.direct = x == out && map.from == map.to && map.from != Pairing::listed && tensor.x.stride('D') == 1 &&
+                tensor.out.stride('D') == 1;
+  plan.format.dtype = plan.direct ? x : x == DType::f64 || out == DType::f64 ? DType::f64 : DType::f32;
+  plan.format.interleaved = plan.direct && map.from == Pairing::interleaved;
+  plan.format.num_pairs = static_cast<std::int64_t>(map.from_pairs.size());
+  plan.rounding = rounding_of(precision, x);
+  if (precision == Precision::transformers && (x == DType::f16 || x == DType::bf16)) plan.table_dtype = x;
+  return plan;
+}
+
+/// Working memory of a task: on the stack, except for very wide heads.
+template <class Lane>
+class Scratch {
+ public:
+  explicit Scratch(std::int64_t num_lanes) {
+    if (num_lanes > inline_lanes) heap_ = std::make_unique<Lane[]>(static_cast<std::size_t>(num_lanes));
+    next_ = heap_ ? heap_.get() : inline_;
+  }
+  Lane* take(std::int64_t num_lanes) noexcept { return std::exchange(next_, next_ + num_lanes); }
+
+  static constexpr std::int64_t inline_bytes = 24 << 10;
+
+ private:
+  static constexpr std::int64_t inline_lanes = inline_bytes / static_cast<std::int64_t>(sizeof(Lane));
+  alignas(64) Lane inline_[inline_lanes];
+  std::unique_ptr<Lane[]> heap_;
+  Lane* next_;
+};
+
+// ---- single elements ----
+
+template <class Lane>
+Lane widen(double value) noexcept {
+  return static_cast<Lane>(value);
+}
+template <class Lane>
+Lane widen(float value) noexcept {
+  return value;
+}
+template <class Lane>
+Lane widen(float16 value) noexcept {
+  return to_float(value);
+}
+template <class Lane>
+Lane widen(bfloat16 value) noexcept {
+  return to_float(value);
+}
+
+template <class T, class Lane>
+T narrow(Lane value) noexcept {
+  if constexpr (std::is_same_v<T, float16>) return to_float16(value);
+  else if constexpr (std::is_same_v<T, bfloat16>) return to_bfloat16(value);
+  else return static_cast<T>(value);
+}
+
+/// body(T{}) with the element type of `dtype`.
+template <class Body>
+void with_element_type(DType dtype, const Body& body) {
+  switch (dtype) {
+    case DType::f64: return body(double{});
+    case DType::f32: return body(float{});
+    case DType::f16: return body(float16{});
+    default: return body(bfloat16{});
+  }
+}
+
+const std::byte* address(const ConstTensorView& view, std::int64_t element) noexcept {
+  return static_cast<const std::byte*>(view.data()) + element * (bit_size(view.dtype()) / 8);
+}
+std::byte* address(const TensorView& view, std::int64_t element) noexcept {
+  return static_cast<std::byte*>(view.data()) + element * (bit_size(view.dtype()) / 8);
+}
+
+std::int64_t row_of(const ConstTensorView& view, std::int64_t batch_row, std::int64_t token, std::int64_t head,
+                    char token_axis) noexcept {
+  return batch_row * view.stride('B') + token * view.stride(token_axis) + head * view.stride('H');
+}
+
+bool in_place(const TensorToRotate& tensor) noexcept { return tensor.x.data() == tensor.out.data(); }
+
+/// The channels begin … end-1 of one row, as they are.
+void copy_channels(const TensorToRotate& tensor, std::int64_t x_row, std::int64_t out_row, std::int64_t begin,
+                   std::int64_t end) {
+  const std::int64_t x_step = tensor.x.stride('D'), out_step = tensor.out.stride('D');
+  const DType x_dtype = tensor.x.dtype(), out_dtype = tensor.out.dtype();
+  if (x_dtype != out_dtype) {
+    for (std::int64_t channel = begin; channel < end; ++channel) {
+      const double value = load_element(x_dtype, tensor.x.data(), x_row + channel * x_step);
+      store_element(out_dtype, tensor.out.data(), out_row + channel * out_step, value);
+    }
+    return;
+  }
+  const auto size = static_cast<std::size_t>(bit_size(x_dtype) / 8);
+  const auto* from = address(tensor.x, x_row + begin * x_step);
+  auto* to = address(tensor.out, out_row + begin * out_step);
+  if (x_step == 1 && out_step == 1) {
+    std::memcpy(to, from, static_cast<std::size_t>(end - begin) * size);
+    return;
+  }
+  for (std::int64_t channel = begin; channel < end; ++channel) {
+    std::memcpy(address(tensor.out, out_row + channel * out_step), address(tensor.x, x_row + channel * x_step), size);
+  }
+}
+
+// ---- blocks of tokens ----
+
+/// Some tokens of one batch row, with their cos and sin in the order of the kernel.
+template <class Lane>
+struct Block {
+  std::int64_t batch_row;
+  std::int64_t first;
+  std::int64_t count;
+  std::int64_t length;  ///< tokens of the whole batch row
+  char token_axis;
+  const Lane* arranged;
+  std::int64_t arranged_step;
+  Lane* gathered;  ///< room for one row
+};
+
+template <class Lane>
+void rotate_in_memory(const TensorToRotate& tensor, const Plan& plan, const PairMap& map, const Block<Lane>& block) {
+  const ConstTensorView& x = tensor.x;
+  const TensorView& out = tensor.out;
+  const std::int64_t heads = x.size('H');
+  const std::int64_t size = bit_size(x.dtype()) / 8;
+  const std::int64_t slice = map.from_pairs.front().first, slice_end = slice + 2 * plan.format.num_pairs;
+  const std::int64_t x_token = x.stride(block.token_axis), out_token = out.stride(block.token_axis);
+
+  RowsToRotate rows{.format = plan.format, .rounding = plan.rounding};
+  const auto at = [&](std::int64_t token, std::int64_t head) {
+    rows.x = address(x, row_of(x, block.batch_row, block.first + token, head, block.token_axis) + slice);
+    rows.out = address(out, row_of(out, block.batch_row, block.first + token, head, block.token_axis) + slice);
+  };
+  if (block.count == 1 || std::abs(x_token) >= std::abs(x.stride('H'))) {  // memory runs through the heads of a token
+    rows.num_rows = heads;
+    rows.x_step = x.stride('H');
+    rows.out_step = out.stride('H');
+    constexpr std::int64_t far_enough = 8 << 10;
+    if (block.length > 1) rows.prefetch = x_token < 0 ? -far_enough : far_enough;
+    for (std::int64_t token = 0; token < block.count; ++token) {
+      at(token, 0);
+      rows.arranged = block.arranged + token * block.arranged_step;
+      rotate_rows(rows);
+    }
+  } else {  // memory runs through the tokens of a head
+    rows.num_rows = block.count;
+    rows.x_step = x_token;
+    rows.out_step = out_token;
+    rows.arranged = block.arranged;
+    rows.arranged_step = block.arranged_step;
+    for (std::int64_t head = 0; head < heads; ++head) {
+      at(0, head);
+      // Next come the same tokens of the next head, or the next tokens of the first.
+      const std::int64_t next = head + 1 < heads ? x.stride('H') : block.count * x_token - head * x.stride('H');
+      rows.prefetch = next * size;
+      rotate_rows(rows);
+    }
+  }
+
+  if (in_place(tensor) || (slice == 0 && slice_end == x.size('D'))) return;
+  for (std::int64_t token = block.first; token < block.first + block.count; ++token) {
+    for (std::int64_t head = 0; head < heads; ++head) {
+      const std::int64_t x_row = row_of(x, block.batch_row, token, head, block.token_axis);
+      const std::int64_t out_row = row_of(out, block.batch_row, token, head, block.token_axis);
+      copy_channels(tensor, x_row, out_row, 0, slice);
+      copy_channels(tensor, x_row, out_row, slice_end, x.size('D'));
+    }
+  }
+}
+
+template <class Lane>
+void rotate_gathered(const TensorToRotate& tensor, const Plan& plan, const PairMap& map, const Block<Lane>& block) {
+  const auto num_pairs = static_cast<std::size_t>(plan.format.num_pairs);
+  Lane* const u = block.gathered;
+  Lane* const v = block.gathered + num_pairs;
+  RowsToRotate rows{.format = plan.format, .rounding = plan.rounding, .num_rows = 1, .x = u, .out = u};
+
+  for (std::int64_t token = 0; token < block.count; ++token) {
+    rows.arranged = block.arranged + token * block.arranged_step;
+    for (std::int64_t head = 0; head < tensor.x.size('H'); ++head) {
+      const std::int64_t x_row = row_of(tensor.x, block.batch_row, block.first + token, head, block.token_axis);
+      const std::int64_t out_row = row_of(tensor.out, block.batch_row, block.first + token, head, block.token_axis);
+      if (!in_place(tensor)) copy_channels(tensor, x_row, out_row, 0, tensor.x.size('D'));
+
+      with_element_type(tensor.x.dtype(), [&](auto element) {
+        const auto* from = static_cast<const decltype(element)*>(tensor.x.data()) + x_row;
+        const std::int64_t step = tensor.x.stride('D');
+        for (std::size_t j = 0; j < num_pairs; ++j) {
+          u[j] = widen<Lane>(from[map.from_pairs[j].first * step]);
+          v[j] = widen<Lane>(from[map.from_pairs[j].second * step]);
+        }
+      });
+      rotate_rows(rows);
+      with_element_type(tensor.out.dtype(), [&](auto element) {
+        using T = decltype(element);
+        auto* to = static_cast<T*>(tensor.out.data()) + out_row;
+        const std::int64_t step = tensor.out.stride('D');
+        for (std::size_t j = 0; j < num_pairs; ++j) {
+          to[map.to_pairs[j].first * step] = narrow<T>(u[j]);
+          to[map.to_pairs[j].second * step] = narrow<T>(v[j]);
+        }
+      });
+    }
+  }
+}
+
+template <class Lane>
+void round_to(DType dtype, Lane* values, std::int64_t count) noexcept {
+  if (dtype == DType::bf16) std::transform(values, values + count, values, [](Lane x) { return to_float(to_bfloat16(x)); });
+  if (dtype == DType::f16) std::transform(values, values + count, values, [](Lane x) { return to_float(to_float16(x)); });
+}
+
+/// Tokens per block: what is turned together, and its cos and sin, stay in the first-level cache.
+std::int64_t block_length(const TensorToRotate& tensor, std::int64_t arranged_bytes) {
+  const std::int64_t row_bytes = tensor.x.size('D') * (bit_size(tensor.x.dtype()) / 8);
+  return std::max<std::int64_t>(1, std::min((8 << 10) / row_bytes, (16 << 10) / arranged_bytes));
+}
+
+/// Tensors of one plan.
+template <class Lane>
+void rotate_alike(std::span<const TensorToRotate> tensors, const Plan& plan, const Tokens& tokens, const PairMap& map,
+                  const TokenAngles& angles, Executor* executor) {
+  const std::int64_t num_pairs = plan.format.num_pairs;
+  const std::int64_t arranged_step = arranged_size(plan.format);
+  const std::int64_t most = std::min(block_length(tensors[0], arranged_step * static_cast<std::int64_t>(sizeof(Lane))),
+                                     std::max<std::int64_t>(tokens.length, 1));
+  const std::int64_t blocks = (tokens.length + most - 1) / most;
+
+  parallel_for(executor, tokens.batch * blocks, [&](std::int64_t task) {
+    Scratch<Lane> scratch(most * arranged_step + 2 * num_pairs);
+    Lane* const arranged = scratch.take(most * arranged_step);
+    Lane* const cos = scratch.take(2 * num_pairs);
+    Lane* const sin = cos + num_pairs;
+
+    const std::int64_t first = task % blocks * most;
+    const std::int64_t length = std::min(most, tokens.length - first);
+    const Block<Lane> block{task / blocks, first,         length, tokens.length, tokens.packed ? 'T' : 'S',
+                            arranged,      arranged_step, cos};
+    for (std::int64_t t = 0; t < block.count; ++t) {
+      angles.read(block.batch_row, first + t, cos, sin);
+      round_to(plan.table_dtype, cos, 2 * num_pairs);
+      arrange(plan.format, cos, sin, arranged + t * arranged_step);
+    }
+    for (const TensorToRotate& tensor : tensors) {
+      if (plan.direct) rotate_in_memory(tensor, plan, map, block);
+      else rotate_gathered(tensor, plan, map, block);
+    }
+  });
+}
+
+void rotate_alike(std::span<const TensorToRotate> tensors, const Plan& plan, const Tokens& tokens, const PairMap& map,
+                  const TokenAngles& angles, Executor* executor) {
+  if (plan.format.dtype == DType::f64) rotate_alike<double>(tensors, plan, tokens, map, angles, executor);
+  else rotate_alike<float>(tensors, plan, tokens, map, angles, executor);
+}
+
+}  // namespace
+
+void rotate_tensors(std::span<const TensorToRotate> tensors, const Tokens& tokens, const PairMap& map,
+                    const TokenAngles& angles, Executor* executor) {
+  for (std::size_t begin = 0, end = 0; begin < tensors.size(); begin = end) {
+    const Plan plan = plan_for(tensors[begin], map, angles.precision());
+    for (end = begin + 1; end < tensors.size(); ++end) {
+      if (!(plan_for(tensors[end], map, angles.precision()) == plan)) break;
+    }
+    rotate_alike(tensors.subspan(begin, end - begin), plan, tokens, map, angles, executor);
+  }
+}
+
+}  // namespace rotary

@@ -1,0 +1,138 @@
+#include "rotation/token_angles.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "base/fail.h"
+
+namespace rotary {
+
+TokenAngles::TokenAngles(const char* operation, const Rotation& rotation, const Positions& positions, const Tokens& tokens,
+                         const RotateOptions& options)
+    : rotation_(rotation),
+      precision_(options.precision),
+      rows_(operation, rotation, options.table == nullptr ? options.precision : Precision::exact),
+      sign_(rotation.direction()),
+      table_(options.table) {
+  if (table_ == nullptr || !table_->per_token()) positions_.emplace(operation, positions, tokens, rotation.num_axes());
+  if (table_ == nullptr) check_positions(tokens);
+  else check_table(operation, positions, tokens);
+}
+
+TokenAngles::TokenAngles(const char* operation, const Rotation& rotation, const TokenPositions& positions,
+                         const Tokens& tokens, Precision precision)
+    : rotation_(rotation),
+      precision_(precision),
+      rows_(operation, rotation, precision),
+      sign_(rotation.direction()),
+      positions_(positions) {
+  check_positions(tokens);
+}
+
+void TokenAngles::check_positions(const Tokens& tokens) const {
+  if (rotation_.max_abs_inv_freq() <= 0x1p7) return;  // positions are at most 2^53 in size: no angle can be too large
+  double position[max_position_axes];
+  for (std::int64_t b = 0; b < tokens.batch; ++b) {
+    for (std::int64_t s = 0; s < tokens.length; ++s) {
+      positions_->read(b, s, position);
+      for (int a = 0; a < rotation_.num_axes(); ++a) rows_.check_position(position[a]);
+    }
+  }
+}
+
+void TokenAngles::check_table(const char* operation, const Positions& positions, const Tokens& tokens) {
+  if (table_->num_pairs() != rotation_.num_pairs()) {
+    fail_argument(operation, "the table must have one column per pair of the rotation, got ", table_->num_pairs(), " for ",
+                  rotation_.num_pairs());
+  }
+  if (table_->per_token()) {
+    if (positions.offset != 0 || positions.offsets || positions.position_ids || positions.cu_seqlens) {
+      fail_argument(operation, "a table with one row per token leaves no use for positions: give none");
+    }
+    const std::int64_t batch = table_->batch_size();
+    const std::int64_t length = batch > 0 ? table_->num_rows() / batch : 0;
+    if ((batch != 1 && batch != tokens.batch) || length != tokens.length) {
+      fail_argument(operation, "the table must have one row per token, got ", batch, " x ", length, " for ", tokens.batch,
+                    " x ", tokens.length, " tokens");
+    }
+    table_row_stride_ = batch == 1 ? 0 : length;
+    return;
+  }
+  const auto first = static_cast<double>(table_->first_position());
+  const double end = first + static_cast<double>(table_->num_rows());
+  double position[max_position_axes];
+  for (std::int64_t b = 0; b < tokens.batch; ++b) {
+    for (std::int64_t s = 0; s < tokens.length; ++s) {
+      positions_->read(b, s, position);
+      for (int a = 0; a < rotation_.num_axes(); ++a) {
+        if (position[a] >= first && position[a] < end && position[a] == std::floor(position[a])) continue;
+        fail_argument(operation, "the table must have a row for every position, got position ", position[a], " of token ",
+                      s, " in row ", b, " and rows ", first, " to ", end - 1);
+      }
+    }
+  }
+}
+
+void TokenAngles::look_up(std::int64_t row, std::int64_t token, float* cos, float* sin) const noexcept {
+  const std::int64_t num_pairs = rotation_.num_pairs();
+  const auto copy = [&](std::int64_t index) {
+    std::copy_n(table_->cos(index), num_pairs, cos);
+    std::copy_n(table_->sin(index), num_pairs, sin);
+  };
+  if (table_->per_token()) return copy(row * table_row_stride_ + token);
+
+  double position[max_position_axes];
+  positions_->read(row, token, position);
+  const auto row_of = [&](int axis) { return static_cast<std::int64_t>(position[axis]) - table_->first_position(); };
+  if (rotation_.num_axes() == 1) return copy(row_of(0));
+  for (std::int64_t j = 0; j < num_pairs; ++j) {
+    const std::int64_t index = row_of(rotation_.axis()[static_cast<std::size_t>(j)]);
+    cos[j] = table_->cos(index)[j];
+    sin[j] = table_->sin(index)[j];
+  }
+}
+
+void TokenAngles::read(std::int64_t row, std::int64_t token, float* cos, float* sin) const {
+  const std::int64_t num_pairs = rotation_.num_pairs();
+  if (factor_ != 1) {
+    std::vector<double> wide(static_cast<std::size_t>(2 * num_pairs));
+    read(row, token, wide.data(), wide.data() + num_pairs);
+    for (std::int64_t j = 0; j < num_pairs; ++j) {
+      cos[j] = static_cast<float>(wide[static_cast<std::size_t>(j)]);
+      sin[j] = static_cast<float>(wide[static_cast<std::size_t>(num_pairs + j)]);
+    }
+    return;
+  }
+  if (table_ != nullptr) {
+    look_up(row, token, cos, sin);
+  } else {
+    double position[max_position_axes];
+    positions_->read(row, token, position);
+    rows_.row(position, cos, sin);
+  }
+  if (sign_ < 0) {
+    for (std::int64_t j = 0; j < num_pairs; ++j) sin[j] = -sin[j];
+  }
+}
+
+void TokenAngles::read(std::int64_t row, std::int64_t token, double* cos, double* sin) const {
+  const std::int64_t num_pairs = rotation_.num_pairs();
+  double position[max_position_axes];
+  if (positions_) positions_->read(row, token, position);
+  if (table_ == nullptr && precision_ == Precision::exact) {
+    rows_.row(position, cos, sin);
+  } else {
+    std::vector<float> narrow(static_cast<std::size_t>(2 * num_pairs));
+    if (table_ != nullptr) look_up(row, token, narrow.data(), narrow.data() + num_pairs);
+    else rows_.row(position, narrow.data(), narrow.data() + num_pairs);
+    std::copy_n(narrow.data(), num_pairs, cos);
+    std::copy_n(narrow.data() + num_pairs, num_pairs, sin);
+  }
+  for (std::int64_t j = 0; j < num_pairs; ++j) {
+    cos[j] *= factor_;
+    sin[j] *= sign_ * factor_;
+  }
+}
+
+}  // namespace rotary

@@ -1,0 +1,53 @@
+// cos and sin for the tokens of a tensor: computed from their positions, or taken from a table.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "rotary/angles.hpp"
+#include "rotary/positions.hpp"
+#include "rotary/rotate.hpp"
+#include "rotary/rotation.hpp"
+#include "rotation/angles.h"
+#include "rotation/positions.h"
+
+namespace rotary {
+
+class TokenAngles {
+ public:
+  /// Throws Error (invalid_argument), in the name of `operation`, for a bad position, or one without a row in the table.
+  TokenAngles(const char* operation, const Rotation& rotation, const Positions& positions, const Tokens& tokens,
+              const RotateOptions& options);
+  TokenAngles(const char* operation, const Rotation& rotation, const TokenPositions& positions, const Tokens& tokens,
+              Precision precision);
+
+  /// From now on: turned the other way.
+  void negate() noexcept { sign_ = -sign_; }
+  /// From now on: cos and sin times a factor.
+  void scale(double factor) noexcept { factor_ *= factor; }
+
+  const Rotation& rotation() const noexcept { return rotation_; }
+  Precision precision() const noexcept { return precision_; }
+
+  /// cos and sin of token `token` of batch row `row`: num_pairs numbers each, amplitude and direction included.
+  /// In float32 as the precision says, then multiplied and rounded once more where scale() was called.
+  void read(std::int64_t row, std::int64_t token, float* cos, float* sin) const;
+  /// In double where the precision is exact and there is no table; otherwise the float32 numbers.
+  void read(std::int64_t row, std::int64_t token, double* cos, double* sin) const;
+
+ private:
+  void check_positions(const Tokens& tokens) const;
+  void check_table(const char* operation, const Positions& positions, const Tokens& tokens);
+  void look_up(std::int64_t row, std::int64_t token, float* cos, float* sin) const noexcept;
+
+  const Rotation& rotation_;
+  Precision precision_;
+  AngleRows rows_;
+  int sign_;
+  double factor_ = 1;
+  std::optional<TokenPositions> positions_;  // none: the table has a row per token
+  const AngleTable* table_ = nullptr;
+  std::int64_t table_row_stride_ = 0;  // from one batch row to the next, where the table has a row per token
+};
+
+}  // namespace rotary
