@@ -19,7 +19,8 @@ class ROTARY_API Executor {
 };
 
 /// A plain pool for programs that have none. Its threads start in the constructor and end in the destructor.
-/// run() may be called from one thread at a time.
+/// A call of run() that finds the pool at work (for another thread, or for the task that makes the call) does its tasks on
+/// its own thread.
 class ROTARY_API ThreadPool final : public Executor {
  public:
   explicit ThreadPool(int num_threads);  ///< the calling thread counts as one; throws Error when num_threads < 1

@@ -1,4 +1,4 @@
-// Whether views share memory: a bounded search for an index (or two) that reach the same byte.
+// Whether views share memory: a bounded search for an index (or two) that reach the same bit.
 //
 // Both questions are the same one: is there a whole number x_k in 0 … limit_k for every step, with sum step_k * x_k =
 // target? Steps are taken in descending order; what the remaining steps can reach at most, and their greatest common
@@ -67,8 +67,6 @@ class Search {
 
 Wide magnitude(Wide x) { return x < 0 ? -x : x; }
 
-std::int64_t byte_size(const ConstTensorView& view) { return bit_size(view.dtype()) / 8; }
-
 }  // namespace
 
 bool overlaps_itself(const ConstTensorView& view) {
@@ -98,20 +96,21 @@ bool overlaps_itself(const ConstTensorView& view) {
 
 bool may_share_memory(const ConstTensorView& a, const ConstTensorView& b) {
   if (a.num_elements() == 0 || b.num_elements() == 0) return false;
-  // Bytes: address_a + sum step * i + byte = address_b + sum step * j + byte'. Every range is shifted to start at 0.
+  // Bits: address_a + sum step * i + bit = address_b + sum step * j + bit'. Every range is shifted to start at 0.
   std::vector<Step> steps;
-  Wide target = static_cast<Wide>(reinterpret_cast<std::uintptr_t>(b.data())) -
-                static_cast<Wide>(reinterpret_cast<std::uintptr_t>(a.data()));
+  Wide target = 8 * (static_cast<Wide>(reinterpret_cast<std::uintptr_t>(b.data())) -
+                     static_cast<Wide>(reinterpret_cast<std::uintptr_t>(a.data())));
   const auto add = [&](const ConstTensorView& view, bool on_the_left) {
+    const std::int64_t bits = bit_size(view.dtype());
     for (int i = 0; i < view.rank(); ++i) {
-      const Wide step = static_cast<Wide>(view.strides()[i]) * byte_size(view);
+      const Wide step = static_cast<Wide>(view.strides()[i]) * bits;
       const Wide limit = view.shape()[i] - 1;
       const Wide signed_step = on_the_left ? step : -step;
       if (signed_step < 0) target -= signed_step * limit;
       steps.push_back({magnitude(step), limit});
     }
-    if (!on_the_left) target += byte_size(view) - 1;
-    steps.push_back({1, byte_size(view) - 1});
+    if (!on_the_left) target += bits - 1;
+    steps.push_back({1, bits - 1});
   };
   add(a, true);
   add(b, false);

@@ -25,6 +25,7 @@ struct ThreadPool::Workers {
   int busy = 0;  // workers that have not finished this round
   std::uint64_t round = 0;
   bool stop = false;
+  std::atomic_flag in_use;
 
   void drain() {
     for (std::int64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < count;) task(context, i);
@@ -76,6 +77,10 @@ int ThreadPool::concurrency() const noexcept { return static_cast<int>(workers_-
 
 void ThreadPool::run(std::int64_t count, void (*task)(void* context, std::int64_t index), void* context) {
   Workers& w = *workers_;
+  if (w.in_use.test_and_set(std::memory_order_acquire)) {
+    for (std::int64_t i = 0; i < count; ++i) task(context, i);
+    return;
+  }
   {
     const std::lock_guard lock(w.mutex);
     w.task = task;
@@ -89,6 +94,7 @@ void ThreadPool::run(std::int64_t count, void (*task)(void* context, std::int64_
   w.drain();
   std::unique_lock lock(w.mutex);
   w.work_done.wait(lock, [&] { return w.busy == 0; });
+  w.in_use.clear(std::memory_order_release);
 }
 
 }  // namespace rotary

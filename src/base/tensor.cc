@@ -17,6 +17,7 @@ Dims::Dims(const std::int64_t* values, std::int64_t count) {
 bool Dims::operator==(const Dims& other) const noexcept { return std::equal(begin(), end(), other.begin(), other.end()); }
 
 Axes::Axes(const char* letters) {
+  if (std::strlen(letters) > max_rank) fail_argument("axes", "must be at most ", max_rank, ", got \"", letters, "\"");
   for (const char* letter = letters; *letter != '\0'; ++letter) {
     if (std::strchr("BSTHDANQK", *letter) == nullptr) {
       fail_argument("axes", "must be letters among B, S, T, H, D, A, N, Q and K, got \"", letters, "\"");
@@ -61,12 +62,13 @@ ConstTensorView::ConstTensorView(const void* data, DType dtype, Axes axes, const
   if (!count) fail_argument("view", "the number of elements must be representable and no length negative");
   if (data == nullptr && *count > 0) fail_argument("view", "must not be a null pointer with ", *count, " elements");
 
-  // Every byte offset that an index can reach must be representable, so that kernels need not check.
+  // Every offset that an index can reach, in bits, must be representable, so that kernels need not check.
   std::int64_t lowest = 0, highest = 0;
   for (int i = 0; i < shape.size() && *count > 0; ++i) {
     const auto reach = checked_mul(strides[i], shape[i] - 1);
     const auto bound = reach ? checked_add(*reach < 0 ? lowest : highest, *reach) : std::nullopt;
-    if (!bound || !checked_mul(*bound, 16)) fail_argument("view", "strides must reach representable offsets only");
+    if (!bound || !checked_mul(*bound, bit_size(dtype)))
+      fail_argument("view", "strides must reach representable offsets only");
     (*reach < 0 ? lowest : highest) = *bound;
   }
 }
@@ -91,6 +93,14 @@ int existing_axis(const ConstTensorView& view, char axis) {
   return i;
 }
 
+/// The element that lies `index` steps from the first one along an axis.
+const void* element_along(const ConstTensorView& view, int axis, std::int64_t index) {
+  const std::int64_t bits = index * view.strides()[axis] * bit_size(view.dtype());
+  if (bits % 8 != 0)
+    fail_argument("view", "must start at a whole byte, which element ", index, " of ", name(view.dtype()), " does not");
+  return static_cast<const char*>(view.data()) + bits / 8;
+}
+
 }  // namespace
 
 ConstTensorView ConstTensorView::slice(char axis, std::int64_t begin, std::int64_t end) const {
@@ -100,9 +110,7 @@ ConstTensorView ConstTensorView::slice(char axis, std::int64_t begin, std::int64
   }
   ConstTensorView part = *this;
   part.shape_[i] = end - begin;
-  if (part.num_elements() > 0) {
-    part.data_ = static_cast<const char*>(data_) + begin * strides_[i] * bit_size(dtype_) / 8;
-  }
+  if (part.num_elements() > 0) part.data_ = element_along(*this, i, begin);
   return part;
 }
 
@@ -127,10 +135,10 @@ ConstTensorView ConstTensorView::select(char axis, std::int64_t index) const {
 ConstTensorView ConstTensorView::reversed(char axis) const {
   const int i = existing_axis(*this, axis);
   ConstTensorView turned = *this;
-  if (num_elements() > 0) {
-    turned.data_ = static_cast<const char*>(data_) + (shape_[i] - 1) * strides_[i] * bit_size(dtype_) / 8;
+  if (num_elements() > 0 && shape_[i] > 1) {  // only then is the stride followed, and known to have an opposite
+    turned.data_ = element_along(*this, i, shape_[i] - 1);
+    turned.strides_[i] = -strides_[i];
   }
-  turned.strides_[i] = -strides_[i];
   return turned;
 }
 
