@@ -165,6 +165,14 @@ TEST(Overlap, SeesBytesOfDifferentTypes) {
   EXPECT_FALSE(may_share_memory(doubles.select('S', 0), ConstTensorView(halves + 4, "S", {4})));
 }
 
+TEST(Overlap, ACommonDivisorDecidesWhatASearchWouldNot) {
+  static float data[1];
+  const Dims shape{1000, 1000, 1000, 1000}, strides{600, 1000, 1400, 2200};
+  const ConstTensorView even(data, DType::f32, "BSHD", shape, strides);
+  const ConstTensorView odd(data + 1000001, DType::f32, "BSHD", shape, strides);
+  EXPECT_FALSE(may_share_memory(even, odd));
+}
+
 TEST(Overlap, TooHardToDecideIsAnsweredSoonAndWithCare) {
   // 40^8 sums spread over 3 * 10^15 bytes, so hardly one of them is the distance to the other view: a search for it does
   // not end. Nothing is read here.

@@ -97,6 +97,16 @@ TEST(ParallelFor, ThrowsOneFailureWhenAllAreDone) {
   }
 }
 
+TEST(ParallelFor, ThrowsTheFirstFailure) {
+  Backwards engine;
+  try {
+    parallel_for(&engine, 100, [](std::int64_t i) { throw i; });
+    ADD_FAILURE() << "expected a failure";
+  } catch (const std::int64_t i) {
+    EXPECT_EQ(i, 99);
+  }
+}
+
 TEST(ParallelFor, MayBeCalledFromItsOwnTasks) {
   ThreadPool pool(3);
   std::atomic<int> runs{0};
