@@ -1,0 +1,354 @@
+// Attention against the results of other implementations. The READMEs of tests/data/attention, tests/data/onnx/attention
+// and tests/data/onnxruntime/attention say where the numbers come from, and which features have no case here yet.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rotary/attention.hpp"
+#include "rotary/frequencies.hpp"
+#include "rotary/tensor_file.hpp"
+#include "support/test_tensor.h"
+
+namespace rotary {
+namespace {
+
+using nlohmann::json;
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+const std::string data = ROTARY_TEST_DATA "/";
+
+json cases_in(const std::string& folder, std::size_t count) {
+  std::ifstream file(data + folder + "/cases.json");
+  const json cases = json::parse(file).at("cases");
+  EXPECT_EQ(cases.size(), count);
+  return cases;
+}
+
+/// The numbers of a view in a tensor of our own, under other axes' names or in another dtype.
+TestTensor copied(const ConstTensorView& from, DType dtype) {
+  TestTensor to(dtype, from.axes(), from.shape());
+  for (std::int64_t i = 0; i < to.size(); ++i) {
+    std::int64_t element = 0, rest = i;
+    for (int axis = from.rank() - 1; axis >= 0; --axis) {
+      element += rest % from.shape()[axis] * from.strides()[axis];
+      rest /= from.shape()[axis];
+    }
+    double value = 0;
+    if (from.dtype() == DType::boolean)
+      value = static_cast<const bool*>(from.data())[element] ? 0 : -infinity;  // True: may be seen
+    else value = load_element(from.dtype(), from.data(), element);
+    to.set(i, value);
+  }
+  return to;
+}
+
+/// `tokens` put after `past`, both "BHSD".
+TestTensor joined(const ConstTensorView& past, const ConstTensorView& tokens) {
+  const std::int64_t num_past = past.size('S'), num_tokens = tokens.size('S');
+  TestTensor all(tokens.dtype(), "BHSD", {tokens.size('B'), tokens.size('H'), num_past + num_tokens, tokens.size('D')});
+  const TestTensor before = copied(past, past.dtype()), after = copied(tokens, tokens.dtype());
+  for (std::int64_t b = 0; b < tokens.size('B'); ++b) {
+    for (std::int64_t h = 0; h < tokens.size('H'); ++h) {
+      for (std::int64_t s = 0; s < num_past + num_tokens; ++s) {
+        for (std::int64_t d = 0; d < tokens.size('D'); ++d) {
+          all.set({b, h, s, d}, s < num_past ? before.at({b, h, s, d}) : after.at({b, h, s - num_past, d}));
+        }
+      }
+    }
+  }
+  return all;
+}
+
+/// The largest difference; NaN where one is NaN and the other is not, or where shapes differ.
+double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
+  if (a.size() != b.size()) return std::numeric_limits<double>::quiet_NaN();
+  double worst = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (a[i] == b[i]) continue;  // infinities too
+    const double difference = std::abs(a[i] - b[i]);
+    if (!(difference <= worst)) worst = difference;
+  }
+  return worst;
+}
+
+double largest(const std::vector<double>& values) {
+  double most = 0;
+  for (const double x : values) {
+    if (std::isfinite(x)) most = std::max(most, std::abs(x));
+  }
+  return most;
+}
+
+Causal causal_of(const json& options) {
+  if (!options.at("is_causal")) return Causal::none;
+  return options.at("causal_alignment") == "bottom_right" ? Causal::bottom_right : Causal::top_left;
+}
+
+std::optional<Rotation> rotation_of(const json& rope, std::int64_t head_dim) {
+  if (rope.is_null()) return std::nullopt;
+  return Rotation({.head_dim = head_dim,
+                   .rotary_dim = rope.at("rotary_dim"),
+                   .rotary_offset = rope.at("rotary_offset"),
+                   .pairing_in = rope.at("pairing") == "half" ? Pairing::half : Pairing::interleaved,
+                   .inv_freq = default_frequencies(rope.at("base"), rope.at("rotary_dim")).inv_freq,
+                   .amplitude = rope.at("amplitude")});
+}
+
+/// Every additive or boolean mask of a case, and ALiBi, as one mask.
+TestTensor summed_masks(const TensorFile& file, const json& options, std::int64_t batch, std::int64_t heads,
+                        std::int64_t n_q, std::int64_t n_k) {
+  TestTensor sum(DType::f64, "BHQK", {batch, heads, n_q, n_k});
+  sum.fill(0);
+  const auto add = [&](const char* name, Axes axes) {
+    if (file.find(name) == nullptr) return;
+    const TestTensor mask = copied(file.at(name).view(axes), DType::f64);
+    const auto index = [&](char axis, std::int64_t i) { return mask.view().size(axis) > 1 ? i : 0; };
+    for (std::int64_t b = 0; b < batch; ++b) {
+      for (std::int64_t h = 0; h < heads; ++h) {
+        for (std::int64_t i = 0; i < n_q; ++i) {
+          for (std::int64_t j = 0; j < n_k; ++j) {
+            const double value =
+                load_element(DType::f64, mask.view().data(),
+                             index('B', b) * mask.view().stride('B') + index('H', h) * mask.view().stride('H') +
+                                 index('Q', i) * mask.view().stride('Q') + index('K', j) * mask.view().stride('K'));
+            sum.set({b, h, i, j}, sum.at({b, h, i, j}) + value);
+          }
+        }
+      }
+    }
+  };
+  add("key_padding_mask", "BK");
+  add("attn_mask", "QK");
+  add("bias", "BHQK");
+  if (file.find("alibi_slopes") != nullptr) {
+    const std::int64_t shift = options.at("causal_alignment") == "bottom_right" ? n_k - n_q : 0;
+    const TestTensor slopes = copied(file.at("alibi_slopes").view("H"), DType::f64);
+    for (std::int64_t b = 0; b < batch; ++b) {
+      for (std::int64_t h = 0; h < heads; ++h) {
+        for (std::int64_t i = 0; i < n_q; ++i) {
+          for (std::int64_t j = 0; j < n_k; ++j) {
+            const auto distance = static_cast<double>(std::abs(j - (i + shift)));
+            sum.set({b, h, i, j}, sum.at({b, h, i, j}) - slopes[h] * distance);
+          }
+        }
+      }
+    }
+  }
+  return sum;
+}
+
+/// What the data's README says can be asked for, relative to the largest entry, or to 1.
+double tolerance(DType dtype, const std::string& name) {
+  switch (dtype) {
+    case DType::f64: return name == "offset_100000" ? 1e-11 : 1e-12;
+    case DType::f32: return 2e-6;
+    case DType::f16: return name == "large_scores" ? 4e-3 : 2e-3;
+    default: return 6e-3;
+  }
+}
+
+TEST(AttentionGolden, AgreesWithFloat64OnEveryPlainCase) {
+  for (const json& c : cases_in("attention", 25)) {
+    const std::string name = c.at("name");
+    const TensorFile file((data + "attention/" + name + ".npz").c_str());
+    const json& options = c.at("options");
+    const std::vector<double> expected_out = copied(file.at("out").view("BHSD"), DType::f64).values();
+    const std::vector<double> expected_lse = copied(file.at("lse").view("BHS"), DType::f64).values();
+    for (const DType dtype : {DType::f64, DType::f32, DType::f16, DType::bf16}) {
+      const TestTensor q = copied(file.at("q").view("BHSD"), dtype), k = copied(file.at("k").view("BHSD"), dtype),
+                       v = copied(file.at("v").view("BHSD"), dtype);
+      const std::int64_t batch = q.view().size('B'), heads = q.view().size('H'), n_q = q.view().size('S'),
+                         n_k = k.view().size('S');
+      TestTensor out(dtype, "BHSD", {batch, heads, n_q, v.view().size('D')}), lse(DType::f64, "BHS", {batch, heads, n_q});
+      const TestTensor mask = summed_masks(file, options, batch, heads, n_q, n_k);
+      const std::optional<Rotation> rotation = rotation_of(options.at("rope"), q.view().size('D'));
+
+      AttentionOptions chosen{
+          .causal = causal_of(options), .scale = options.at("scale"), .attn_mask = mask.view(), .lse = lse};
+      if (rotation) {
+        chosen.rotation = &*rotation;
+        chosen.q_positions = {.offset = options.at("q_offset")};
+        chosen.k_positions = {.offset = options.at("k_offset")};
+      }
+      if (file.find("q_position_ids") != nullptr) {
+        const auto ids = [&](const char* which) {
+          return file.at(which).view(file.at(which).shape.size() == 2 ? "BS" : "S");
+        };
+        chosen.q_positions = {.position_ids = ids("q_position_ids")};
+        chosen.k_positions = {.position_ids = ids("k_position_ids")};
+      }
+      attention(q, k, v, out, chosen);
+
+      const double bound = tolerance(dtype, name);
+      EXPECT_LE(largest_difference(out.values(), expected_out), bound * std::max(1.0, largest(expected_out)))
+          << name << " in " << rotary::name(dtype);
+      EXPECT_LE(largest_difference(lse.values(), expected_lse), bound * std::max(1.0, largest(expected_lse)))
+          << name << " in " << rotary::name(dtype);
+    }
+  }
+}
+
+// ---- the ONNX standard's own cases of Attention ----
+
+/// A tensor of an ONNX case: bfloat16 is stored as uint16 there. Three axes: batch, length, heads side by side.
+ConstTensorView onnx_view(const TensorFile& file, const json& c, const std::string& formal, std::int64_t num_heads) {
+  const StoredTensor& stored = file.at(formal.c_str());
+  const DType dtype = c.at("dtypes").at(formal) == "bfloat16" ? DType::bf16 : stored.dtype;
+  if (stored.shape.size() == 4) return ConstTensorView(stored.data, dtype, "BHSD", stored.shape);
+  const std::int64_t batch = stored.shape[0], length = stored.shape[1];
+  return ConstTensorView(stored.data, dtype, "BSHD", {batch, length, num_heads, stored.shape[2] / num_heads});
+}
+
+/// The mask of a case in full: ONNX aligns its axes at the right, pads a short one with "not seen", and takes a boolean one
+/// as "may be seen". Causal: key j is seen by query i up to j = i + shift.
+TestTensor onnx_mask(const TensorFile& file, const json& c, std::int64_t batch, std::int64_t heads, std::int64_t n_q,
+                     std::int64_t n_k, std::optional<std::int64_t> causal_shift) {
+  TestTensor full(DType::f64, "BHQK", {batch, heads, n_q, n_k});
+  full.fill(0);
+  std::optional<TestTensor> mask;
+  if (c.at("inputs").contains("attn_mask")) {
+    const StoredTensor& stored = file.at("attn_mask");
+    const char* const axes[] = {"", "K", "QK", "HQK", "BHQK"};
+    const DType dtype = c.at("dtypes").at("attn_mask") == "bfloat16" ? DType::bf16 : stored.dtype;
+    mask.emplace(copied(ConstTensorView(stored.data, dtype, axes[stored.shape.size()], stored.shape), DType::f64));
+  }
+  const auto index = [&](char axis, std::int64_t i) {
+    return mask->view().size(axis) > 1 ? i * mask->view().stride(axis) : 0;
+  };
+  for (std::int64_t b = 0; b < batch; ++b) {
+    for (std::int64_t h = 0; h < heads; ++h) {
+      for (std::int64_t i = 0; i < n_q; ++i) {
+        for (std::int64_t j = 0; j < n_k; ++j) {
+          double value = 0;
+          if (mask && j >= mask->view().size('K')) value = -infinity;
+          else if (mask)
+            value = load_element(DType::f64, mask->view().data(),
+                                 index('B', b) + index('H', h) + index('Q', i) + index('K', j));
+          if (causal_shift && j > i + *causal_shift) value = -infinity;
+          full.set({b, h, i, j}, value);
+        }
+      }
+    }
+  }
+  return full;
+}
+
+TEST(AttentionGolden, AgreesWithOnnx) {
+  for (const json& c : cases_in("onnx/attention", 59)) {
+    const std::string name = c.at("name");
+    const TensorFile file((data + "onnx/attention/" + name + ".npz").c_str());
+    const json& attributes = c.at("attributes");
+    const ConstTensorView q = onnx_view(file, c, "Q", attributes.value("q_num_heads", 0));
+    const ConstTensorView v_given = onnx_view(file, c, "V", attributes.value("kv_num_heads", 0));
+    TestTensor k = copied(onnx_view(file, c, "K", attributes.value("kv_num_heads", 0)).permuted("BHSD"), q.dtype());
+    TestTensor v = copied(v_given.permuted("BHSD"), q.dtype());
+    const ConstTensorView y = onnx_view(file, c, "Y", attributes.value("q_num_heads", 0));
+    std::int64_t past = 0;
+    if (c.at("inputs").contains("past_key")) {
+      past = file.at("past_key").shape[2];
+      k = joined(file.at("past_key").view("BHSD"), k);
+      v = joined(file.at("past_value").view("BHSD"), v);
+    }
+    const bool causal = attributes.value("is_causal", 0) != 0;
+    const std::int64_t heads = q.size('H'), n_q = q.size('S'), n_k = k.view().size('S');
+    const bool by_length = c.at("inputs").contains("nonpad_kv_seqlen");
+    // Where the frontier is one of ours, let the library draw it; elsewhere the mask does.
+    const bool top_left = causal && !by_length && past == 0, bottom_right = causal && by_length;
+    const TestTensor mask = onnx_mask(file, c, q.size('B'), heads, n_q, n_k,
+                                      causal && !top_left && !bottom_right ? std::optional(past) : std::nullopt);
+
+    TestTensor out(q.dtype(), "BHSD", {q.size('B'), heads, n_q, v.view().size('D')});
+    for (std::int64_t b = 0; b < q.size('B'); ++b) {
+      const std::int64_t length = by_length ? static_cast<const std::int64_t*>(file.at("nonpad_kv_seqlen").data)[b] : n_k;
+      const auto row = [&](const auto& x) { return x.slice('B', b, b + 1); };
+      attention(row(q), row(k.view()).slice('S', 0, length), row(v.view()).slice('S', 0, length), row(out.view()),
+                {.causal = top_left       ? Causal::top_left
+                           : bottom_right ? Causal::bottom_right
+                                          : Causal::none,
+                 .scale = attributes.value("scale", 0.0),
+                 .attn_mask = row(mask.view()).slice('K', 0, length)});
+    }
+
+    // What ONNX asks, and for 16 bits room for the rounding at every step that its expected values carry: one unit in the
+    // last place more (its README says up to 5.1e-4 and 5.0e-3 from float64).
+    const double rtol = c.at("rtol"), atol = q.dtype() == DType::f16 ? 1e-3 : static_cast<double>(c.at("atol"));
+    const std::vector<double> expected = copied(y.permuted("BHSD"), DType::f64).values(), actual = out.values();
+    ASSERT_EQ(actual.size(), expected.size()) << name;
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      EXPECT_LE(std::abs(actual[i] - expected[i]), atol + rtol * std::abs(expected[i])) << name << " " << i;
+    }
+  }
+}
+
+// ---- ONNX Runtime's GroupQueryAttention ----
+
+TEST(AttentionGolden, AgreesWithOnnxRuntimesGroupQueryAttention) {
+  for (const json& c : cases_in("onnxruntime/attention", 11)) {
+    const std::string name = c.at("name");
+    const TensorFile file((data + "onnxruntime/attention/" + name + ".npz").c_str());
+    const json& attributes = c.at("attributes");
+    const std::int64_t heads = attributes.at("num_heads"), kv_heads = attributes.at("kv_num_heads");
+    const StoredTensor& query = file.at("query");
+    const bool packed = file.find("key") == nullptr;
+    const std::int64_t batch = query.shape[0], length = query.shape[1];
+    const std::int64_t head_dim = query.shape[2] / (packed ? heads + 2 * kv_heads : heads);
+
+    const auto split = [&](const char* which, std::int64_t count) {
+      return ConstTensorView(file.at(which).data, query.dtype, "BSHD", {batch, length, count, head_dim});
+    };
+    const ConstTensorView all = split("query", packed ? heads + 2 * kv_heads : heads);
+    const ConstTensorView q = all.slice('H', 0, heads);
+    const ConstTensorView new_k = packed ? all.slice('H', heads, heads + kv_heads) : split("key", kv_heads);
+    const ConstTensorView new_v =
+        packed ? all.slice('H', heads + kv_heads, heads + 2 * kv_heads) : split("value", kv_heads);
+    const ConstTensorView expected = split("output", heads);
+
+    const std::int64_t rotary_dim = 2 * file.at("cos_cache").shape[1];
+    const Rotation rotation({.head_dim = head_dim,
+                             .rotary_dim = rotary_dim,
+                             .pairing_in = attributes.value("rotary_interleaved", 0) ? Pairing::interleaved : Pairing::half,
+                             .inv_freq = default_frequencies(10000, rotary_dim).inv_freq});
+    TestTensor out(query.dtype, "BSHD", {batch, length, heads, head_dim});
+    for (std::int64_t b = 0; b < batch; ++b) {
+      const std::int64_t total = static_cast<const std::int32_t*>(file.at("seqlens_k").data)[b] + 1;
+      const std::int64_t past = file.find("past_key") != nullptr ? total - length : 0;
+      const std::int64_t fresh = total - past;  // a shorter sequence of a prefill is padded at its end
+      const auto row = [&](const auto& x) { return x.slice('B', b, b + 1); };
+      TestTensor k = copied(row(new_k).slice('S', 0, fresh).permuted("BHSD"), query.dtype);
+      TestTensor v = copied(row(new_v).slice('S', 0, fresh).permuted("BHSD"), query.dtype);
+      if (past > 0) {
+        k = joined(row(file.at("past_key").view("BHSD")).slice('S', 0, past), k);
+        v = joined(row(file.at("past_value").view("BHSD")).slice('S', 0, past), v);
+      }
+      // Keys of the past are rotated already: at position 0 they stay as they are.
+      std::vector<std::int64_t> q_ids, k_ids(static_cast<std::size_t>(past), 0);
+      for (std::int64_t i = 0; i < fresh; ++i) {
+        const bool given = file.find("position_ids") != nullptr;
+        q_ids.push_back(given ? static_cast<const std::int64_t*>(file.at("position_ids").data)[b * length + i] : past + i);
+        k_ids.push_back(q_ids.back());
+      }
+      AttentionOptions options{.rotation = &rotation,
+                               .q_positions = {.position_ids = ConstTensorView(q_ids.data(), "S", {fresh})},
+                               .k_positions = {.position_ids = ConstTensorView(k_ids.data(), "S", {total})},
+                               .causal = Causal::bottom_right,
+                               .scale = attributes.value("scale", 0.0)};
+      if (file.find("attention_bias") != nullptr) options.attn_mask = file.at("attention_bias").view("BHQK");
+      attention(row(q).slice('S', 0, fresh), k, v, row(out.view()).slice('S', 0, fresh), options);
+
+      const auto rows = [&](const ConstTensorView& x) { return copied(row(x).slice('S', 0, fresh), DType::f64).values(); };
+      EXPECT_LE(largest_difference(rows(out.view()), rows(expected)), query.dtype == DType::f16 ? 1.5e-3 : 1e-6)
+          << name << ", batch row " << b;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rotary
