@@ -32,6 +32,9 @@ std::vector<Pair> resolve_pairs(const RotationSpec& spec, Pairing pairing, const
     return listed;
   }
   if (!listed.empty()) fail_argument(operation, which, " belongs to the pairing `listed`, got ", name(pairing));
+  if (pairing != Pairing::half && pairing != Pairing::interleaved) {
+    fail_argument(operation, which, " follow a pairing that is known, got number ", static_cast<int>(pairing));
+  }
 
   std::vector<Pair> pairs;
   pairs.reserve(spec.inv_freq.size());
