@@ -18,17 +18,18 @@ std::vector<Pair> resolve_pairs(const RotationSpec& spec, Pairing pairing, const
     if (static_cast<std::int64_t>(listed.size()) != num_pairs) {
       fail_argument(operation, which, " must list one pair per entry of inv_freq, got ", listed.size(), " and ", num_pairs);
     }
-    std::vector<bool> used(static_cast<std::size_t>(spec.head_dim));
+    std::vector<std::int64_t> channels;
     for (const Pair& pair : listed) {
       for (const std::int64_t channel : {pair.first, pair.second}) {
         if (channel < 0 || channel >= spec.head_dim) {
           fail_argument(operation, which, " must name channels below head_dim, got ", channel, " and ", spec.head_dim);
         }
-        if (used[static_cast<std::size_t>(channel)])
-          fail_argument(operation, which, " must name no channel twice, got ", channel);
-        used[static_cast<std::size_t>(channel)] = true;
+        channels.push_back(channel);
       }
     }
+    std::sort(channels.begin(), channels.end());
+    const auto twice = std::adjacent_find(channels.begin(), channels.end());
+    if (twice != channels.end()) fail_argument(operation, which, " must name no channel twice, got ", *twice);
     return listed;
   }
   if (!listed.empty()) fail_argument(operation, which, " belongs to the pairing `listed`, got ", name(pairing));
