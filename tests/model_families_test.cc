@@ -64,13 +64,13 @@ std::vector<double> float32_values(const json& list) {
 
 /// inv_freq and attention_factor for calls of that length (largest position + 1).
 Frequencies expected_frequencies(const json& group, std::int64_t length) {
-  const json* best = &group;
+  json best = group;
   std::int64_t best_length = -1;
   for (const json& row : group.value("by_length", json::array())) {
     const auto from = row["length"].get<std::int64_t>();
-    if (from <= length && from > best_length) best = &row, best_length = from;
+    if (from <= length && from > best_length) best = row, best_length = from;
   }
-  return {float32_values((*best)["inv_freq"]), (*best)["attention_factor"].get<double>()};
+  return {float32_values(best["inv_freq"]), best["attention_factor"].get<double>()};
 }
 
 Rotation rotation_of(const json& group, const Frequencies& frequencies) {
@@ -461,7 +461,8 @@ TEST(ModelFamilies, PutDeepSeeksSecondMagnitudeIntoTheSoftmax_F18) {
 // Gemma 3: linear 8 on the global layers alone; sliding ones turn by another base.
 TEST(ModelFamilies, ScaleOnlyTheLayersThatTheConfigNames_F5) {
   std::vector<int> scaled;
-  for (const json& group : read_json("gemma-3-4b-text", "expected.json")["groups"]) {
+  const json expected = read_json("gemma-3-4b-text", "expected.json");
+  for (const json& group : expected["groups"]) {
     const bool is_scaled = rule_of("gemma-3-4b-text", group).at(1).inv_freq[0] == 0.125;
     EXPECT_EQ(is_scaled, group["label"] == "full_attention");
     if (is_scaled) scaled = group["layers"].get<std::vector<int>>();
@@ -493,7 +494,9 @@ TEST(ModelFamilies, TurnThePatchesOfAPictureAndNotItsPrefixTokens) {
     const auto expected = values_of<double>(file.at((name + "_rotated").c_str()));
     for (std::size_t i = 0; i < x.size(); ++i) {
       // angles below 2 pi, made in three float32 operations; pairs shorter than 2 sqrt 2 (numbers are below 2)
-      if (i < prefix * 64) EXPECT_EQ(x[i], before[i]);
+      if (i < prefix * 64) {
+        EXPECT_EQ(x[i], before[i]);
+      }
       EXPECT_NEAR(x[i], expected[i], 2 * std::sqrt(2.0) * (3 * 6.3 + 4) * unit_roundoff);
     }
   }
