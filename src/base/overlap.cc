@@ -1,8 +1,8 @@
 // Whether views share memory: a bounded search for an index (or two) that reach the same bit.
 //
-// Both questions are the same one: is there a whole number x_k in 0 … limit_k for every step, with sum step_k * x_k =
-// target? Steps are taken in descending order; what the remaining steps can reach at most, and their greatest common
-// divisor, cut the search to a few nodes for the strides that real tensors have.
+// Both questions are the same one: is there a whole number x_k in 0 … limit_k for every step, so that sum step_k * x_k lies
+// between two bounds? Steps are taken in descending order; what the remaining steps can reach at most, and their greatest
+// common divisor, cut the search to a few nodes for the strides that real tensors have.
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
@@ -33,7 +33,8 @@ class Search {
     }
   }
 
-  bool finds(Wide target) { return finds(0, target); }
+  /// Whether a sum lies in least … most.
+  bool finds(Wide least, Wide most) { return finds(0, least, most); }
 
  private:
   static Wide gcd(Wide a, Wide b) {
@@ -45,16 +46,18 @@ class Search {
     return a;
   }
 
-  bool finds(std::size_t i, Wide target) {
-    if (target == 0) return true;
-    if (target < 0 || target > reach_[i] || target % divisor_[i] != 0) return false;
+  /// The largest multiple of `unit` that is at most x, for x >= 0.
+  static Wide multiple_below(Wide x, Wide unit) { return x - x % unit; }
+
+  bool finds(std::size_t i, Wide least, Wide most) {
+    if (least <= 0 && most >= 0) return true;
+    if (most < 0 || least > reach_[i] || multiple_below(most, divisor_[i]) < least) return false;
     if (--nodes_left_ < 0) return true;  // too hard to decide: the careful answer
     const Step& s = steps_[i];
-    const Wide most = std::min(s.limit, target / s.step);
-    const Wide needed = target - reach_[i + 1];
-    const Wide least = needed > 0 ? (needed + s.step - 1) / s.step : 0;
-    for (Wide x = most; x >= least; --x) {
-      if (finds(i + 1, target - x * s.step)) return true;
+    const Wide needed = least - reach_[i + 1];
+    const Wide first = needed > 0 ? (needed + s.step - 1) / s.step : 0;
+    for (Wide x = std::min(s.limit, most / s.step); x >= first; --x) {
+      if (finds(i + 1, least - x * s.step, most - x * s.step)) return true;
     }
     return false;
   }
@@ -88,7 +91,7 @@ bool overlaps_itself(const ConstTensorView& view) {
     }
     // d = 1 + d', so that step * d' + sum of the shifted earlier axes must equal `shifted` - step.
     steps.push_back({step, limit - 1});
-    if (shifted - step >= 0 && Search(std::move(steps)).finds(shifted - step)) return true;
+    if (shifted - step >= 0 && Search(std::move(steps)).finds(shifted - step, shifted - step)) return true;
     others.push_back({step, limit});
   }
   return false;
@@ -96,7 +99,8 @@ bool overlaps_itself(const ConstTensorView& view) {
 
 bool may_share_memory(const ConstTensorView& a, const ConstTensorView& b) {
   if (a.num_elements() == 0 || b.num_elements() == 0) return false;
-  // Bits: address_a + sum step * i + bit = address_b + sum step * j + bit'. Every range is shifted to start at 0.
+  // Bits: address_a + sum step * i + bit = address_b + sum step * j + bit'. Every range is shifted to start at 0; the bits
+  // within the two elements are what the sum of the steps may be off by.
   std::vector<Step> steps;
   Wide target = 8 * (static_cast<Wide>(reinterpret_cast<std::uintptr_t>(b.data())) -
                      static_cast<Wide>(reinterpret_cast<std::uintptr_t>(a.data())));
@@ -109,12 +113,10 @@ bool may_share_memory(const ConstTensorView& a, const ConstTensorView& b) {
       if (signed_step < 0) target -= signed_step * limit;
       steps.push_back({magnitude(step), limit});
     }
-    if (!on_the_left) target += bits - 1;
-    steps.push_back({1, bits - 1});
   };
   add(a, true);
   add(b, false);
-  return Search(std::move(steps)).finds(target);
+  return Search(std::move(steps)).finds(target - (bit_size(a.dtype()) - 1), target + (bit_size(b.dtype()) - 1));
 }
 
 }  // namespace rotary
