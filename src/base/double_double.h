@@ -4,7 +4,9 @@
 // IEEE arithmetic, which the build asks for (-ffp-contract=off, no fast-math).
 #pragma once
 
+#include <bit>
 #include <cmath>
+#include <cstdint>
 
 namespace rotary {
 
@@ -56,14 +58,20 @@ inline DoubleDouble operator/(DoubleDouble a, double b) noexcept {
   return fast_two_sum(quotient, rest / b);
 }
 
-/// The nearest double is hi itself; the nearest float needs a look at lo where hi lies just between two floats.
-inline float nearest_float(DoubleDouble a) noexcept {
-  // Rounding to odd first: a tail that would decide a tie is kept in the last bit of the double.
-  if (a.lo != 0) {
-    int exponent = 0;
-    const double last_bits = std::ldexp(std::frexp(a.hi, &exponent), 53);
-    if (std::fmod(last_bits, 2.0) == 0) return static_cast<float>(std::nextafter(a.hi, a.lo > 0 ? INFINITY : -INFINITY));
-  }
+/// Rounded once to float or double.
+template <class T>
+T nearest(DoubleDouble a) noexcept;
+
+template <>
+inline double nearest<double>(DoubleDouble a) noexcept {
+  return a.hi;
+}
+
+/// hi may lie just between two floats, with lo to decide: it is rounded to odd first, so that its last bit remembers lo.
+template <>
+inline float nearest<float>(DoubleDouble a) noexcept {
+  const bool is_even = (std::bit_cast<std::uint64_t>(a.hi) & 1) == 0;
+  if (a.lo != 0 && is_even) a.hi = std::nextafter(a.hi, a.lo > 0 ? INFINITY : -INFINITY);
   return static_cast<float>(a.hi);
 }
 

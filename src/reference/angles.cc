@@ -59,22 +59,24 @@ CosSin cos_sin(double position, double inv_freq) noexcept {
   }
 }
 
-void angles(const Rotation& rotation, const double* position, float* cos, float* sin) noexcept {
+template <class T>
+void angle(const Rotation& rotation, std::size_t pair, double position, T* cos, T* sin) noexcept {
   const DoubleDouble amplitude{rotation.amplitude(), 0};
+  const CosSin exact = cos_sin(position, rotation.inv_freq()[pair]);
+  *cos = nearest<T>(exact.cos * amplitude);
+  *sin = nearest<T>(exact.sin * amplitude);
+}
+
+template <class T>
+void angles(const Rotation& rotation, const double* position, T* cos, T* sin) noexcept {
   for (std::size_t j = 0; j < rotation.inv_freq().size(); ++j) {
-    const CosSin exact = cos_sin(position[rotation.axis()[j]], rotation.inv_freq()[j]);
-    cos[j] = nearest_float(exact.cos * amplitude);
-    sin[j] = nearest_float(exact.sin * amplitude);
+    angle(rotation, j, position[rotation.axis()[j]], cos + j, sin + j);
   }
 }
 
-void angles(const Rotation& rotation, const double* position, double* cos, double* sin) noexcept {
-  const DoubleDouble amplitude{rotation.amplitude(), 0};
-  for (std::size_t j = 0; j < rotation.inv_freq().size(); ++j) {
-    const CosSin exact = cos_sin(position[rotation.axis()[j]], rotation.inv_freq()[j]);
-    cos[j] = (exact.cos * amplitude).hi;
-    sin[j] = (exact.sin * amplitude).hi;
-  }
-}
+template void angle(const Rotation&, std::size_t, double, float*, float*) noexcept;
+template void angle(const Rotation&, std::size_t, double, double*, double*) noexcept;
+template void angles(const Rotation&, const double*, float*, float*) noexcept;
+template void angles(const Rotation&, const double*, double*, double*) noexcept;
 
 }  // namespace rotary::reference

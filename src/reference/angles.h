@@ -1,6 +1,8 @@
 // cos and sin of position * inv_freq in plain loops, to about 100 bits: the oracle.
 #pragma once
 
+#include <cstddef>
+
 #include "base/double_double.h"
 #include "rotary/rotation.hpp"
 
@@ -22,8 +24,13 @@ struct CosSin {
 /// Within 2^-97, and within a relative 2^-97 where the angle itself is below an eighth of a turn.
 CosSin cos_sin(double position, double inv_freq) noexcept;
 
-/// As rotary::angles(): correctly rounded, short of cases that 97 bits cannot decide.
-void angles(const Rotation& rotation, const double* position, float* cos, float* sin) noexcept;
-void angles(const Rotation& rotation, const double* position, double* cos, double* sin) noexcept;
+/// cos and sin of pair `pair`, times the amplitude, rounded once to T (float or double); correctly, short of cases that 97
+/// bits cannot decide.
+template <class T>
+void angle(const Rotation& rotation, std::size_t pair, double position, T* cos, T* sin) noexcept;
+
+/// As rotary::angles().
+template <class T>
+void angles(const Rotation& rotation, const double* position, T* cos, T* sin) noexcept;
 
 }  // namespace rotary::reference

@@ -1,12 +1,36 @@
 #include "rotary/angles.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/fail.h"
+#include "kernels/angles.h"
 #include "reference/angles.h"
 #include "rotation/angles.h"
 
 namespace rotary {
+namespace {
+
+void exact_row(const Rotation& rotation, const double* position, float* cos, float* sin) noexcept {
+  const std::vector<double>& turns = rotation.turns_hi();
+  exact_angles({.turns_hi = turns.data(),
+                .turns_lo = rotation.turns_lo().data(),
+                .axis = rotation.num_axes() == 1 ? nullptr : rotation.axis().data(),
+                .num_pairs = rotation.num_pairs(),
+                .amplitude = rotation.amplitude()},
+               position, cos, sin);
+
+  // Farther than the kernel reaches: pair by pair, so that a value never depends on its neighbours.
+  double farthest = 0;
+  for (int a = 0; a < rotation.num_axes(); ++a) farthest = std::max(farthest, std::abs(position[a]));
+  if (farthest * rotation.max_abs_inv_freq() <= max_kernel_turns) return;  // radians: farther than turns
+  for (std::size_t j = 0; j < turns.size(); ++j) {
+    const double p = position[rotation.axis()[j]];
+    if (std::abs(p * turns[j]) > max_kernel_turns) reference::angle(rotation, j, p, cos + j, sin + j);
+  }
+}
+
+}  // namespace
 
 const char* name(Precision precision) noexcept {
   switch (precision) {
@@ -34,7 +58,7 @@ void AngleRows::check_position(double position) const {
 
 void AngleRows::row(const double* position, float* cos, float* sin) const noexcept {
   switch (precision_) {
-    case Precision::exact: return reference::angles(rotation_, position, cos, sin);
+    case Precision::exact: return exact_row(rotation_, position, cos, sin);
     case Precision::transformers: return transformers_row(rotation_, position, cos, sin);
     case Precision::ggml: return ggml_row(rotation_, ggml_, position, cos, sin);
   }
