@@ -4,9 +4,10 @@
 // reduced; cos and sin, times the amplitude, are rounded once. Within 1 ulp of float32 at any position up to 2^53 (values
 // below 2^-30: within 2^-50). The others replay the float32 recipe of a system that one has to match:
 //
-//     transformers   angle = float(p) * float(inv_freq); cos, sin of that float, correctly rounded. Its own tables come
-//                    from a vectorised cosine that can differ from this by 1 ulp: hand those tables in (AngleTable::given)
-//                    for equality bit for bit.
+//     transformers   angle = float(p) * w in float32; cos, sin of that, correctly rounded. w is inv_freq where that is a
+//                    float32 already (the system's own), else 1 / float(1 / inv_freq), as its default rule rounds: the
+//                    same w in 19 of 20 entries. Its cosine is vectorised and can differ from this by 1 ulp. For equality
+//                    bit for bit hand its tables in (AngleTable::given).
 //     ggml           angle of pair j = p, multiplied j times by powf(base, -2/rotary_dim) in float32; libm's cosf and sinf.
 //                    Bit for bit with glibc. base comes from inv_freq, which must be a geometric sequence, after
 //                    RotationSpec::ggml_divisors where there are some; YaRN is refused (unsupported).

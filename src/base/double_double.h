@@ -15,6 +15,8 @@ struct DoubleDouble {
   double lo = 0;
 };
 
+inline constexpr DoubleDouble two_pi{0x1.921fb54442d18p+2, 0x1.1a62633145c07p-52};
+
 /// a + b exactly, where |a| >= |b| or a = 0.
 inline DoubleDouble fast_two_sum(double a, double b) noexcept {
   const double sum = a + b;

@@ -16,7 +16,6 @@ DoubleDouble fraction_of_product(double a, double b) noexcept {
 
 /// Taylor series around 0, for an angle of at most an eighth of a turn: 15 terms reach 2^-112.
 CosSin small_cos_sin(DoubleDouble turns) noexcept {
-  constexpr DoubleDouble two_pi{0x1.921fb54442d18p+2, 0x1.1a62633145c07p-52};
   const DoubleDouble x = turns * two_pi;
   const DoubleDouble minus_square = -(x * x);
 

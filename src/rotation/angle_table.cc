@@ -79,9 +79,13 @@ void check_range(const Rotation& rotation, Precision precision, std::int64_t fir
   if (!bytes || !end)
     fail_argument(operation, "first + count and the size must be representable, got ", first, " and ", count);
   const AngleRows rows(operation, rotation, precision);
-  if (count > 0) {
-    rows.check_position(static_cast<double>(first));
-    rows.check_position(static_cast<double>(*end - 1));
+  if (count == 0) return;
+  for (const std::int64_t position : {first, *end - 1}) {
+    constexpr std::int64_t most = std::int64_t{1} << 53;  // compared as integers: beyond, doubles have gaps
+    if (position < -most || position > most) {
+      fail_argument(operation, "positions must be at most 2^53 in size, got ", position);
+    }
+    rows.check_position(static_cast<double>(position));
   }
 }
 

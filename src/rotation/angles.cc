@@ -30,6 +30,21 @@ void exact_row(const Rotation& rotation, const double* position, float* cos, flo
   }
 }
 
+/// libm's cos and sin are right for their argument; what the argument lost in rounding is put back to first order.
+void exact_row(const Rotation& rotation, const double* position, double* cos, double* sin) noexcept {
+  for (std::size_t j = 0; j < rotation.inv_freq().size(); ++j) {
+    const reference::ReducedAngle angle = reference::reduce_angle(position[rotation.axis()[j]], rotation.inv_freq()[j]);
+    const DoubleDouble x = angle.turns * two_pi;
+    const double amplitude = angle.quarters < 2 ? rotation.amplitude() : -rotation.amplitude();
+    const double c = std::cos(x.hi), s = std::sin(x.hi);
+    const double cos_x = std::fma(amplitude, c, -amplitude * (s * x.lo));
+    const double sin_x = std::fma(amplitude, s, amplitude * (c * x.lo));
+    const bool odd = angle.quarters % 2 == 1;
+    cos[j] = odd ? -sin_x : cos_x;
+    sin[j] = odd ? cos_x : sin_x;
+  }
+}
+
 }  // namespace
 
 const char* name(Precision precision) noexcept {
@@ -65,7 +80,7 @@ void AngleRows::row(const double* position, float* cos, float* sin) const noexce
 }
 
 void AngleRows::row(const double* position, double* cos, double* sin) const noexcept {
-  reference::angles(rotation_, position, cos, sin);
+  exact_row(rotation_, position, cos, sin);
 }
 
 void angles(const Rotation& rotation, const double* position, float* cos, float* sin, Precision precision) {

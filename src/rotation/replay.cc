@@ -28,12 +28,19 @@ float correctly_rounded_sin(float angle) noexcept {
   return rounds_safely(wide) ? static_cast<float>(wide) : nearest<float>(reference::cos_sin(angle, 1).sin);
 }
 
+/// The float32 that transformers' own rule reaches: base^(2j/d) rounded, then its reciprocal rounded. A value that is a
+/// float32 already is the system's own and stays.
+float transformers_inv_freq(double inv_freq) noexcept {
+  const auto rounded = static_cast<float>(inv_freq);
+  return static_cast<double>(rounded) == inv_freq ? rounded : 1 / static_cast<float>(1 / inv_freq);
+}
+
 }  // namespace
 
 void transformers_row(const Rotation& rotation, const double* position, float* cos, float* sin) noexcept {
   const auto amplitude = static_cast<float>(rotation.amplitude());
   for (std::size_t j = 0; j < rotation.inv_freq().size(); ++j) {
-    const float angle = static_cast<float>(position[rotation.axis()[j]]) * static_cast<float>(rotation.inv_freq()[j]);
+    const float angle = static_cast<float>(position[rotation.axis()[j]]) * transformers_inv_freq(rotation.inv_freq()[j]);
     cos[j] = correctly_rounded_cos(angle) * amplitude;
     sin[j] = correctly_rounded_sin(angle) * amplitude;
   }
