@@ -751,7 +751,7 @@ TEST(Attention, NamesTheRuleThatIsBroken) {
             "attention: the elements of lse must not overlap each other");
 
   EXPECT_EQ(sentence([&](Case& c) { c.options.q_positions = {.offset = 1}; }),
-            "attention: q_positions and k_positions need a rotation");
+            "attention: q_positions, k_positions and a table need a rotation");
   const Rotation other = plain_rotation(10, 10), fitting = plain_rotation(8, 8);
   EXPECT_EQ(sentence([&](Case& c) { c.options.rotation = &other; }),
             "attention: the width of q and k must be the rotation's head_dim, got 8 and 10");

@@ -35,6 +35,7 @@ struct AttentionOptions {
   Positions q_positions = {};
   Positions k_positions = {};
   Precision precision = Precision::exact;
+  const AngleTable* table = nullptr;  ///< rows to use instead of computing angles; every position must have its row
   Causal causal = Causal::none;
   double scale = 0;  ///< 0: 1 / sqrt(width of q)
   ConstTensorView attn_mask =

@@ -118,32 +118,22 @@ bool says_something(const Positions& positions) {
   return positions.offset != 0 || positions.offsets || positions.position_ids || positions.cu_seqlens;
 }
 
-Turning resolve(const char* whose, const ConstTensorView& x, const Positions& positions, const AttentionProblem& p) {
-  Turning turning{AngleRows(whose, *p.rotation, p.precision),
-                  TokenPositions(whose, positions, tokens_of(whose, x), p.rotation->num_axes())};
-  double position[max_position_axes];
-  for (std::int64_t b = 0; b < p.batch; ++b) {
-    for (std::int64_t s = 0; s < x.size('S'); ++s) {
-      turning.positions.read(b, s, position);
-      for (int axis = 0; axis < p.rotation->num_axes(); ++axis) turning.angles.check_position(position[axis]);
-    }
-  }
-  return turning;
-}
-
 void resolve_rotation(AttentionProblem& p, const AttentionOptions& options) {
-  if (p.rotation == nullptr) {
-    if (says_something(options.q_positions) || says_something(options.k_positions)) {
-      fail_argument(operation, "q_positions and k_positions need a rotation");
+  if (options.rotation == nullptr) {
+    if (says_something(options.q_positions) || says_something(options.k_positions) || options.table != nullptr) {
+      fail_argument(operation, "q_positions, k_positions and a table need a rotation");
     }
     return;
   }
-  if (p.rotation->head_dim() != p.head_dim) {
+  const Rotation& rotation = *options.rotation;
+  if (rotation.head_dim() != p.head_dim) {
     fail_argument(operation, "the width of q and k must be the rotation's head_dim, got ", p.head_dim, " and ",
-                  p.rotation->head_dim());
+                  rotation.head_dim());
   }
-  p.q_turning.emplace(resolve("attention, q_positions", p.q, options.q_positions, p));
-  p.k_turning.emplace(resolve("attention, k_positions", p.k, options.k_positions, p));
+  const RotateOptions angles{.precision = options.precision, .table = options.table};
+  const Tokens queries = tokens_of(operation, p.q), keys = tokens_of(operation, p.k);
+  p.q_angles.emplace("attention, q_positions", rotation, options.q_positions, queries, angles);
+  p.k_angles.emplace("attention, k_positions", rotation, options.k_positions, keys, angles);
 }
 
 }  // namespace
@@ -178,10 +168,8 @@ AttentionProblem check_attention(const ConstTensorView& q, const ConstTensorView
                      .value_dim = v.size('D'),
                      .scale = options.scale,
                      .causal = options.causal,
-                     .rotation = options.rotation,
-                     .precision = options.precision,
-                     .q_turning = {},
-                     .k_turning = {}};
+                     .q_angles = {},
+                     .k_angles = {}};
   check_shapes(p);
   if (!std::isfinite(p.scale)) fail_argument(operation, "scale must be finite, got ", p.scale);
   if (p.scale == 0) p.scale = 1 / std::sqrt(static_cast<double>(p.head_dim));

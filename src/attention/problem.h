@@ -5,16 +5,9 @@
 #include <optional>
 
 #include "rotary/attention.hpp"
-#include "rotation/angles.h"
-#include "rotation/positions.h"
+#include "rotation/token_angles.h"
 
 namespace rotary {
-
-/// Where the tokens of q or of k stand, and how that turns them.
-struct Turning {
-  AngleRows angles;
-  TokenPositions positions;
-};
 
 /// Refers to the caller's views and rotation, which must outlive it.
 struct AttentionProblem {
@@ -25,9 +18,7 @@ struct AttentionProblem {
   std::int64_t batch, num_queries, num_keys, num_q_heads, num_kv_heads, head_dim, value_dim;
   double scale;
   Causal causal;
-  const Rotation* rotation;  // nullptr: nothing turns
-  Precision precision;
-  std::optional<Turning> q_turning, k_turning;
+  std::optional<TokenAngles> q_angles, k_angles;  // none: nothing turns
 
   std::int64_t heads_per_kv_head() const noexcept { return num_q_heads / num_kv_heads; }
   /// A query sees the first so many keys.

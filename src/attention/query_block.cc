@@ -3,104 +3,33 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <memory>
-#include <new>
 #include <vector>
 
-#include "attention/row_io.h"
+#include "attention/aligned_array.h"
+#include "attention/tensor_rows.h"
+#include "attention/turned_rows.h"
+#include "base/element.h"
 #include "kernels/attention.h"
 
 namespace rotary {
 namespace {
 
 constexpr std::int64_t tiles_per_block = 8;
-constexpr std::size_t alignment = 64;
 
 std::int64_t round_up(std::int64_t n, std::int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
-
-struct AlignedDelete {
-  void operator()(void* memory) const noexcept { ::operator delete(memory, std::align_val_t(alignment)); }
-};
-template <class T>
-using AlignedArray = std::unique_ptr<T[], AlignedDelete>;
-
-/// Zeros.
-template <class T>
-AlignedArray<T> aligned_array(std::int64_t length) {
-  const std::size_t bytes = static_cast<std::size_t>(length) * sizeof(T);
-  T* const array = static_cast<T*>(::operator new(bytes, std::align_val_t(alignment)));
-  std::fill_n(array, length, T{0});
-  return AlignedArray<T>(array);
-}
-
-/// Rows of q or k of one batch row, turned by their position.
-template <class T>
-class TurnedRows {
- public:
-  TurnedRows(const AttentionProblem& problem, const ConstTensorView& x, const std::optional<Turning>& turning,
-             std::int64_t batch)
-      : x_(x),
-        rotation_(problem.rotation),
-        turning_(turning ? &*turning : nullptr),
-        precision_(problem.precision),
-        batch_(batch),
-        width_(problem.head_dim) {
-    if (rotation_ == nullptr) return;
-    cos_.resize(static_cast<std::size_t>(rotation_->num_pairs()));
-    sin_.resize(cos_.size());
-    unturned_.resize(static_cast<std::size_t>(width_));
-  }
-
-  void load(std::int64_t token, std::int64_t head, T* row) {
-    const std::int64_t first = batch_ * x_.stride('B') + token * x_.stride('S') + head * x_.stride('H');
-    load_row(x_.dtype(), x_.data(), first, x_.stride('D'), width_, row);
-    if (rotation_ == nullptr) return;
-    if (token != token_) read_angles(token);
-    turn(row);
-  }
-
- private:
-  void read_angles(std::int64_t token) {
-    double position[max_position_axes];
-    turning_->positions.read(batch_, token, position);
-    if (std::is_same_v<T, float> || precision_ == Precision::exact) {
-      turning_->angles.row(position, cos_.data(), sin_.data());
-    } else {  // the replayed recipes are float32 by nature
-      std::vector<float> cos(cos_.size()), sin(sin_.size());
-      turning_->angles.row(position, cos.data(), sin.data());
-      std::copy(cos.begin(), cos.end(), cos_.begin());
-      std::copy(sin.begin(), sin.end(), sin_.begin());
-    }
-    if (rotation_->direction() < 0) {
-      for (T& s : sin_) s = -s;
-    }
-    token_ = token;
-  }
-
-  void turn(T* row) {
-    std::copy_n(row, width_, unturned_.data());
-    for (std::size_t j = 0; j < cos_.size(); ++j) {
-      const Pair in = rotation_->pairs_in()[j], out = rotation_->pairs_out()[j];
-      const T u = unturned_[static_cast<std::size_t>(in.first)], v = unturned_[static_cast<std::size_t>(in.second)];
-      row[out.first] = u * cos_[j] - v * sin_[j];
-      row[out.second] = v * cos_[j] + u * sin_[j];
-    }
-  }
-
-  const ConstTensorView& x_;
-  const Rotation* rotation_;
-  const Turning* turning_;
-  Precision precision_;
-  std::int64_t batch_, width_;
-  std::int64_t token_ = -1;  // the one whose angles are at hand
-  std::vector<T> cos_, sin_, unturned_;
-};
 
 /// A finite number stays finite when it is narrowed: only an infinity hides a key.
 template <class T>
 T mask_value(double value) noexcept {
   constexpr double largest = std::numeric_limits<T>::max();
   return static_cast<T>(std::isfinite(value) ? std::clamp(value, -largest, largest) : value);
+}
+
+template <class T>
+bool all_finite(const T* numbers, std::int64_t length) noexcept {
+  bool finite = true;
+  for (std::int64_t i = 0; i < length; ++i) finite &= numbers[i] - numbers[i] == 0;
+  return finite;
 }
 
 template <class T>
@@ -111,18 +40,20 @@ class QueryBlock {
         kernels_(attention_kernels<T>()),
         batch_(batch),
         kv_head_(kv_head),
-        num_rows_(std::min(rows_per_block<T>(), problem.num_queries * problem.heads_per_kv_head() - first_row)),
         padded_value_dim_(round_up(problem.value_dim, kernels_.panel)),
-        query_rows_(problem, problem.q, problem.q_turning, batch),
-        key_rows_(problem, problem.k, problem.k_turning, batch),
+        query_rows_(problem.q, problem.q_angles, batch),
+        key_rows_(problem.k, problem.k_angles, batch),
+        value_rows_(problem.v),
+        out_rows_(problem.out),
         keys_(aligned_array<T>(tile_keys * problem.head_dim)),
         values_(aligned_array<T>(tile_keys * padded_value_dim_)),
         scores_(aligned_array<T>(tile_keys * kernels_.rows)),
         num_visible_(aligned_array<T>(kernels_.rows)),
         mask_(aligned_array<T>(problem.attn_mask ? tile_keys * kernels_.rows : 0)),
-        row_(aligned_array<T>(std::max(problem.head_dim, problem.value_dim))) {
-    for (std::int64_t r = 0; r < num_rows_; r += kernels_.rows) {
-      tiles_.push_back(row_tile(first_row + r, std::min(kernels_.rows, num_rows_ - r)));
+        row_(aligned_array<T>(std::max(problem.head_dim, padded_value_dim_))) {
+    const std::int64_t end = std::min(first_row + rows_per_block<T>(), problem.num_queries * problem.heads_per_kv_head());
+    for (std::int64_t row = first_row; row < end; row += kernels_.rows) {
+      tiles_.push_back(row_tile(row, std::min(kernels_.rows, end - row)));
     }
   }
 
@@ -174,28 +105,25 @@ class QueryBlock {
   void load_keys(std::int64_t first_key, std::int64_t num_keys) {
     const std::int64_t panel = kernels_.panel;
     for (std::int64_t i = 0; i < round_up(num_keys, panel); ++i) {
-      T* const column = keys_.get() + i / panel * panel * p_.head_dim + i % panel;
       if (i < num_keys) key_rows_.load(first_key + i, kv_head_, row_.get());
       else std::fill_n(row_.get(), p_.head_dim, T{0});
+      T* const column = keys_.get() + i / panel * panel * p_.head_dim + i % panel;
       for (std::int64_t d = 0; d < p_.head_dim; ++d) column[d * panel] = row_[d];
     }
   }
 
-  void load_value(std::int64_t key) {
-    const std::int64_t first = batch_ * p_.v.stride('B') + key * p_.v.stride('S') + kv_head_ * p_.v.stride('H');
-    load_row(p_.v.dtype(), p_.v.data(), first, p_.v.stride('D'), p_.value_dim, row_.get());
-  }
-
   void load_values(std::int64_t first_key, std::int64_t num_keys) {
     const std::int64_t panel = kernels_.panel;
+    std::fill(row_.get() + p_.value_dim, row_.get() + padded_value_dim_, T{0});
     not_finite_.clear();
     for (std::int64_t i = 0; i < num_keys; ++i) {
-      load_value(first_key + i);
-      if (!std::all_of(row_.get(), row_.get() + p_.value_dim, [](T x) { return std::isfinite(x); })) {
+      value_rows_.load(batch_, first_key + i, kv_head_, row_.get());
+      if (!all_finite(row_.get(), p_.value_dim)) {
         not_finite_.push_back(i);
         std::fill_n(row_.get(), p_.value_dim, T{0});
       }
-      for (std::int64_t d = 0; d < p_.value_dim; ++d) values_[(d / panel * tile_keys + i) * panel + d % panel] = row_[d];
+      T* to = values_.get() + i * panel;
+      for (std::int64_t d = 0; d < padded_value_dim_; d += panel, to += tile_keys * panel) std::copy_n(&row_[d], panel, to);
     }
   }
 
@@ -247,7 +175,7 @@ class QueryBlock {
 
   void add_not_finite(RowTile& tile, std::int64_t first_key, const std::vector<bool>& seen) {
     for (std::size_t n = 0; n < not_finite_.size(); ++n) {
-      load_value(first_key + not_finite_[n]);
+      value_rows_.load(batch_, first_key + not_finite_[n], kv_head_, row_.get());
       for (std::int64_t r = 0; r < tile.num_rows; ++r) {
         if (!seen[n * static_cast<std::size_t>(kernels_.rows) + static_cast<std::size_t>(r)]) continue;
         // A weight that fell below the smallest number is still not 0: times infinity it is infinity.
@@ -263,19 +191,20 @@ class QueryBlock {
     for (std::int64_t r = 0; r < tile.num_rows; ++r) {
       const std::int64_t t = token(tile.first_row + r), h = head(tile.first_row + r);
       for (std::int64_t d = 0; d < p_.value_dim; ++d) row_[d] = tile.out[d * kernels_.rows + r];
-      store_row(row_.get(), p_.value_dim, p_.out.dtype(), p_.out.data(),
-                batch_ * p_.out.stride('B') + t * p_.out.stride('S') + h * p_.out.stride('H'), p_.out.stride('D'));
+      out_rows_.store(row_.get(), batch_, t, h);
       if (!p_.lse) continue;
       const double lse = static_cast<double>(tile.max[r]) + std::log(static_cast<double>(tile.sum[r]));
-      store_row(&lse, 1, p_.lse.dtype(), p_.lse.data(),
-                batch_ * p_.lse.stride('B') + t * p_.lse.stride('S') + h * p_.lse.stride('H'), 1);
+      store_element(p_.lse.dtype(), p_.lse.data(),
+                    batch_ * p_.lse.stride('B') + t * p_.lse.stride('S') + h * p_.lse.stride('H'), lse);
     }
   }
 
   const AttentionProblem& p_;
   const AttentionKernels<T>& kernels_;
-  std::int64_t batch_, kv_head_, num_rows_, padded_value_dim_;
+  std::int64_t batch_, kv_head_, padded_value_dim_;
   TurnedRows<T> query_rows_, key_rows_;
+  TensorRows<ConstTensorView> value_rows_;
+  TensorRows<TensorView> out_rows_;
   AlignedArray<T> keys_, values_, scores_, num_visible_, mask_;
   AlignedArray<T> row_;                   // one row of q, k, v or out, on its way
   std::vector<std::int64_t> not_finite_;  // of the key tile

@@ -1,0 +1,96 @@
+// The rows of a tensor, one per token and head: from any dtype and stride to contiguous numbers, and back.
+#pragma once
+
+#include <cassert>
+#include <cstdint>
+#include <type_traits>
+
+#include "kernels/float_rows.h"
+#include "rotary/tensor.hpp"
+
+namespace rotary {
+
+template <class T>
+T widened(double x) noexcept {
+  return static_cast<T>(x);
+}
+template <class T>
+T widened(float x) noexcept {
+  return x;
+}
+template <class T>
+T widened(float16 x) noexcept {
+  return to_float(x);
+}
+template <class T>
+T widened(bfloat16 x) noexcept {
+  return to_float(x);
+}
+
+/// `length` numbers, `step` elements apart, from the element `first` on.
+template <class T>
+void load_row(DType dtype, const void* data, std::int64_t first, std::int64_t step, std::int64_t length, T* row) noexcept {
+  const auto load = [&](const auto* from) {
+    for (std::int64_t i = 0; i < length; ++i) row[i] = widened<T>(from[first + i * step]);
+  };
+  if constexpr (std::is_same_v<T, float>) {
+    if (step == 1 && bit_size(dtype) == 16) {
+      return widen_row(dtype, static_cast<const std::uint16_t*>(data) + first, length, row);
+    }
+  }
+  switch (dtype) {
+    case DType::f64: return load(static_cast<const double*>(data));
+    case DType::f32: return load(static_cast<const float*>(data));
+    case DType::f16: return load(static_cast<const float16*>(data));
+    case DType::bf16: return load(static_cast<const bfloat16*>(data));
+    default: assert(false);
+  }
+}
+
+/// Rounded once.
+template <class T>
+void store_row(const T* row, std::int64_t length, DType dtype, void* data, std::int64_t first, std::int64_t step) noexcept {
+  const auto store = [&](auto* to, auto narrowed) {
+    for (std::int64_t i = 0; i < length; ++i) to[first + i * step] = narrowed(row[i]);
+  };
+  if constexpr (std::is_same_v<T, float>) {
+    if (step == 1 && bit_size(dtype) == 16) {
+      return narrow_row(row, length, dtype, static_cast<std::uint16_t*>(data) + first);
+    }
+  }
+  switch (dtype) {
+    case DType::f64: return store(static_cast<double*>(data), [](T x) { return static_cast<double>(x); });
+    case DType::f32: return store(static_cast<float*>(data), [](T x) { return static_cast<float>(x); });
+    case DType::f16: return store(static_cast<float16*>(data), [](T x) { return to_float16(x); });
+    case DType::bf16: return store(static_cast<bfloat16*>(data), [](T x) { return to_bfloat16(x); });
+    default: assert(false);
+  }
+}
+
+/// A tensor with axes among B, S, H and D as rows along D. View is ConstTensorView, or TensorView to store too.
+template <class View>
+class TensorRows {
+ public:
+  explicit TensorRows(const View& view)
+      : view_(view),
+        batch_(view.stride('B')),
+        token_(view.stride('S')),
+        head_(view.stride('H')),
+        step_(view.stride('D')),
+        width_(view.size('D')) {}
+
+  template <class T>
+  void load(std::int64_t batch, std::int64_t token, std::int64_t head, T* row) const noexcept {
+    load_row(view_.dtype(), view_.data(), batch * batch_ + token * token_ + head * head_, step_, width_, row);
+  }
+  template <class T>
+  void store(const T* row, std::int64_t batch, std::int64_t token, std::int64_t head) const noexcept {
+    store_row(row, width_, view_.dtype(), view_.data(), batch * batch_ + token * token_ + head * head_, step_);
+  }
+
+ private:
+  View view_;
+  std::int64_t batch_, token_, head_, step_, width_;
+};
+
+}  // namespace rotary
