@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <iterator>
 #include <nlohmann/json.hpp>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -17,7 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-/// Walks over the text and tells how far the parser has come, which nlohmann's callback does not.
+/// Walks over the text and tells how far the parser has come, which its events do not.
 class TrackedChar {
  public:
   using iterator_category = std::input_iterator_tag;
@@ -40,38 +39,81 @@ class TrackedChar {
   const char** reached_;
 };
 
-/// Sees every event of the parser and refuses what nlohmann would let through.
-class Strictness {
+/// nlohmann's sentence without its "[json.exception.parse_error.101] " in front.
+std::string reason(const json::exception& error) {
+  const std::string_view what = error.what();
+  const std::size_t prefix = what.find("] ");
+  return printable(prefix == what.npos ? what : what.substr(prefix + 2));
+}
+
+/// Receives the parser's events, builds the value, and refuses what nlohmann would let through. (nlohmann's own builder
+/// with a callback looks at all members of an object again after each: quadratic in the length of a safetensors header.)
+class Builder {
  public:
-  Strictness(std::string_view text, const std::string& name, const JsonLimits& limits)
+  Builder(std::string_view text, const std::string& name, const JsonLimits& limits)
       : text_(text), name_(name), limits_(limits), reached_(text.data()) {}
 
   TrackedChar begin() { return {text_.data(), reached_}; }
   TrackedChar end() { return {text_.data() + text_.size(), reached_}; }
+  json& value() noexcept { return root_; }
 
-  bool on_event(json::parse_event_t event, const json& parsed) {
-    using Event = json::parse_event_t;
-    if (event == Event::object_start || event == Event::array_start) {
-      if (++depth_ > limits_.max_depth) refuse("must nest at most ", limits_.max_depth, " levels deep");
-      if (event == Event::object_start) keys_.emplace_back();
-    } else if (event == Event::object_end || event == Event::array_end) {
-      --depth_;
-      if (event == Event::object_end) keys_.pop_back();
-      return true;  // counted when it began
-    } else if (event == Event::key) {
-      const auto& key = parsed.get_ref<const std::string&>();
-      if (!keys_.back().insert(key).second)
-        refuse("must not have a key twice in one object, got ", in_quotes(key), " again");
-      last_key_ = key;
-    }
-    if (++values_ > limits_.max_values) refuse("must hold at most ", limits_.max_values, " values");
+  // What nlohmann calls; true means: go on.
+  bool null() { return place(nullptr); }
+  bool boolean(bool value) { return place(value); }
+  bool number_integer(json::number_integer_t value) { return place(value); }
+  bool number_unsigned(json::number_unsigned_t value) { return place(value); }
+  bool number_float(json::number_float_t value, const std::string&) { return place(value); }
+  bool string(std::string& value) { return place(std::move(value)); }
+  bool binary(json::binary_t& value) { return place(std::move(value)); }
+  bool start_object(std::size_t) { return open(json::object()); }
+  bool end_object() { return close(); }
+  bool start_array(std::size_t) { return open(json::array()); }
+  bool end_array() { return close(); }
+
+  bool key(std::string& key) {
+    count();
+    const auto [member, is_new] = open_.back()->emplace(key, nullptr);
+    if (!is_new) refuse("must not have a key twice in one object, got ", in_quotes(key), " again");
+    member_ = &*member;
+    key_ = std::move(key);
     return true;
   }
 
-  /// nlohmann says which number is too large, but not where.
-  [[noreturn]] void refuse_number() const { refuse("numbers must fit in a double, see the value of ", in_quotes(last_key_)); }
+  bool parse_error(std::size_t, const std::string&, const json::exception& error) {
+    if (dynamic_cast<const json::out_of_range*>(&error) != nullptr) {
+      refuse("numbers must fit in a double, see the value of ", in_quotes(key_));
+    }
+    fail_file(name_, "must be JSON in UTF-8: ", reason(error));
+  }
 
  private:
+  bool place(json value) {
+    count();
+    if (open_.empty()) root_ = std::move(value);
+    else if (open_.back()->is_array()) open_.back()->push_back(std::move(value));
+    else *member_ = std::move(value);
+    return true;
+  }
+
+  bool open(json empty) {
+    json* const parent = open_.empty() ? nullptr : open_.back();
+    place(std::move(empty));
+    open_.push_back(parent == nullptr ? &root_ : parent->is_array() ? &parent->back() : member_);
+    if (open_.size() > static_cast<std::size_t>(limits_.max_depth)) {
+      refuse("must nest at most ", limits_.max_depth, " levels deep");
+    }
+    return true;
+  }
+
+  bool close() {
+    open_.pop_back();
+    return true;
+  }
+
+  void count() {
+    if (++values_ > limits_.max_values) refuse("must hold at most ", limits_.max_values, " values");
+  }
+
   template <class... Parts>
   [[noreturn]] void refuse(const Parts&... rule) const {
     const std::string_view before(text_.data(), static_cast<std::size_t>(reached_ - text_.data()));
@@ -85,18 +127,13 @@ class Strictness {
   const std::string& name_;
   const JsonLimits& limits_;
   const char* reached_;
-  std::string last_key_;
-  int depth_ = 0;
-  std::int64_t values_ = 0;
-  std::vector<std::unordered_set<std::string>> keys_;  // of every object that is open
-};
 
-/// nlohmann's sentence without its "[json.exception.parse_error.101] " in front.
-std::string reason(const json::exception& error) {
-  const std::string_view what = error.what();
-  const std::size_t prefix = what.find("] ");
-  return printable(prefix == what.npos ? what : what.substr(prefix + 2));
-}
+  json root_;
+  std::vector<json*> open_;  // the objects and arrays around the next value, outermost first
+  json* member_ = nullptr;   // of the innermost object: where the next value goes
+  std::string key_;          // the last one, for errors
+  std::int64_t values_ = 0;
+};
 
 }  // namespace
 
@@ -108,15 +145,9 @@ json parse_json(std::string_view text, const std::string& name, const JsonLimits
   if (const std::size_t zero = text.find('\0'); zero != text.npos) {
     fail_file(name, "JSON must not hold a zero byte, got one at byte ", zero);
   }
-  Strictness strictness(text, name, limits);
-  try {
-    return json::parse(strictness.begin(), strictness.end(),
-                       [&](int, json::parse_event_t event, json& parsed) { return strictness.on_event(event, parsed); });
-  } catch (const json::out_of_range&) {
-    strictness.refuse_number();
-  } catch (const json::exception& error) {
-    fail_file(name, "must be JSON in UTF-8: ", reason(error));
-  }
+  Builder builder(text, name, limits);
+  json::sax_parse(builder.begin(), builder.end(), &builder);
+  return std::move(builder.value());
 }
 
 json read_json(const std::string& path, const JsonLimits& limits) {

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
-#include <unordered_set>
 
 #include "base/fail.h"
 #include "base/text.h"
@@ -94,7 +93,6 @@ void read_npz(std::string_view bytes, const std::string& path, FileContents& con
   const Archive archive = open_archive(bytes, path);
   const auto count = static_cast<zip_uint64_t>(zip_get_num_entries(archive.get(), 0));
   InflateLimit limit(bytes.size());
-  std::unordered_set<std::string> names;
   for (zip_uint64_t i = 0; i < count; ++i) {
     zip_stat_t entry;
     zip_stat_init(&entry);
@@ -103,7 +101,6 @@ void read_npz(std::string_view bytes, const std::string& path, FileContents& con
     }
     std::string name = entry.name;
     const std::string where = path + ", member " + in_quotes(name);
-    if (!names.insert(name).second) fail_file(where, "zip members must have different names");
     constexpr std::string_view ending = ".npy";
     if (!name.ends_with(ending)) {
       contents.warnings.push_back(contents.keep(where + " is no .npy array and was left out"));
