@@ -350,5 +350,75 @@ TEST(AttentionGolden, AgreesWithOnnxRuntimesGroupQueryAttention) {
   }
 }
 
+// ---- two layers of a real model ----
+
+/// The length of every pair of every row of a "BHSD" tensor with one batch row: [head][token][pair].
+std::vector<double> pair_lengths(const TestTensor& x) {
+  const std::vector<double> numbers = x.values();
+  const std::size_t num_pairs = static_cast<std::size_t>(x.view().size('D')) / 2;
+  std::vector<double> lengths;
+  for (std::size_t row = 0; row < numbers.size(); row += 2 * num_pairs) {
+    for (std::size_t m = 0; m < num_pairs; ++m)
+      lengths.push_back(std::hypot(numbers[row + m], numbers[row + m + num_pairs]));
+  }
+  return lengths;
+}
+
+/// How far float32 may take transformers from the exact result, for every row [head][token]: a bound from what it computes.
+///
+///     inv_freq and the angle p f are float32: off by 3 roundings, below p f 2^-22. cos and sin are off by that and an ulp,
+///     the rotation rounds two products and a sum: a pair of length r moves by at most r (p f 2^-22 + 2^-21).
+///     A score is at most the sum over pairs of |q| |k|, moved in both, and rounded 64 times more: 2^-18.
+///     Weights move by at most twice what scores move, and the sums round 173 times: 2^-16.
+std::vector<double> float32_bounds(const TestTensor& q, const TestTensor& k, const TestTensor& v,
+                                   const Rotation& rotation) {
+  const std::size_t heads = 9, group = 3, length = 173, num_pairs = 32;
+  const std::vector<double> q_lengths = pair_lengths(q), k_lengths = pair_lengths(k);
+  const double largest_value = largest(v.values());
+  std::vector<double> bounds;
+  for (std::size_t h = 0; h < heads; ++h) {
+    for (std::size_t i = 0; i < length; ++i) {
+      double most_moved = 0;
+      for (std::size_t j = 0; j <= i; ++j) {
+        double moved = 0;
+        for (std::size_t m = 0; m < num_pairs; ++m) {
+          const double relative = static_cast<double>(i + j) * rotation.inv_freq()[m] * 0x1p-22 + 2 * 0x1p-21 + 0x1p-18;
+          moved +=
+              q_lengths[(h * length + i) * num_pairs + m] * k_lengths[(h / group * length + j) * num_pairs + m] * relative;
+        }
+        most_moved = std::max(most_moved, moved / 8);
+      }
+      bounds.push_back((2 * most_moved + 0x1p-16) * largest_value);
+    }
+  }
+  return bounds;
+}
+
+TEST(AttentionGolden, ComputesWhatSmolLM2ComputedWithinFloat32Rounding) {
+  const auto rotation = [](Pairing pairing) {
+    return Rotation({.head_dim = 64, .pairing_in = pairing, .inv_freq = default_frequencies(100000, 64).inv_freq});
+  };
+  for (const char* layer : {"layer-00", "layer-15"}) {
+    const TensorFile file((data + "smollm2/" + layer + ".safetensors").c_str());
+    const auto read = [&](const char* name) { return copied(file.at(name).view("BHSD"), DType::f32); };
+    const TestTensor q = read("q"), k = read("k"), v = read("v"), expected = read("attn_out");
+    TestTensor out(DType::f32, "BHSD", expected.view().shape());
+    const auto attend = [&](const Rotation& turn) {
+      attention(q, k, v, out, {.rotation = &turn, .causal = Causal::top_left});
+      return out.values();
+    };
+    const std::vector<double> right = attend(rotation(Pairing::half)), wrong = attend(rotation(Pairing::interleaved));
+    const std::vector<double> bounds = float32_bounds(q, k, v, rotation(Pairing::half)), theirs = expected.values();
+    std::size_t right_outside = 0, wrong_outside = 0;
+    for (std::size_t i = 0; i < theirs.size(); ++i) {
+      right_outside += !(std::abs(right[i] - theirs[i]) <= bounds[i / 64]);
+      wrong_outside += !(std::abs(wrong[i] - theirs[i]) <= bounds[i / 64]);
+    }
+    EXPECT_EQ(right_outside, 0u) << layer;
+    EXPECT_GT(wrong_outside, theirs.size() / 2) << layer << ": the bound is tight enough to tell the pairing";
+    EXPECT_LE(largest_difference(right, theirs), 5e-6) << layer << ": 5.3e-7 and 2.4e-6 were measured";
+  }
+}
+
 }  // namespace
 }  // namespace rotary

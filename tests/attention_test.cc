@@ -13,6 +13,7 @@
 #include "kernels/attention.h"
 #include "reference/attention.h"
 #include "rotary/frequencies.hpp"
+#include "rotary/rotate.hpp"
 #include "support/error_sentence.h"
 #include "support/test_tensor.h"
 
@@ -203,6 +204,35 @@ TEST(Attention, TakesAnyPositionsForQueriesAndKeysSeparately) {
   c.options.q_positions = {.position_ids = ConstTensorView(q_ids, "BS", {2, 3})};
   c.options.k_positions = {.offset = 5, .offsets = ConstTensorView(k_starts, "B", {2})};
   expect_agrees_with_reference(c, "position_ids and offsets");
+}
+
+TEST(Attention, TurnsAsRotateDoes) {
+  // The same angles, whether computed, replayed or handed in, in front of the same attention. rotate() of float32 rounds
+  // nothing that attention does not: equal bit for bit where the pairs keep their places.
+  const Rotation rotation = plain_rotation(20, 12, Pairing::interleaved);
+  const AngleTable table = AngleTable::build(rotation, 0, 50, Precision::transformers);
+  for (const DType dtype : {DType::f64, DType::f32}) {
+    for (const Precision precision : {Precision::exact, Precision::transformers}) {
+      for (const AngleTable* const given : {static_cast<const AngleTable*>(nullptr), &table}) {
+        Case c({.batch = 2, .num_q_heads = 4, .num_kv_heads = 2, .num_queries = 5, .num_keys = 31, .head_dim = 20}, dtype);
+        c.options.rotation = &rotation;
+        c.options.precision = precision;
+        c.options.table = given;
+        c.options.q_positions = {.offset = 40};
+        c.options.k_positions = {.offset = 10};
+        const std::vector<double> inside = attended(c);
+        rotate(c.q.view(), rotation, {.offset = 40}, {.precision = precision, .table = given});
+        rotate(c.k.view(), rotation, {.offset = 10}, {.precision = precision, .table = given});
+        c.options = {};
+        const std::vector<double> before = attended(c);
+        for (std::size_t i = 0; i < inside.size(); ++i) {
+          // transformers rounds every product of the rotation; attention fuses what the instruction set can fuse.
+          if (precision == Precision::exact) EXPECT_EQ(inside[i], before[i]) << name(dtype) << " " << i;
+          else EXPECT_NEAR(inside[i], before[i], dtype == DType::f64 ? 1e-14 : 2e-6) << name(dtype) << " " << i;
+        }
+      }
+    }
+  }
 }
 
 TEST(Attention, TakesMasksOfEveryShapeAndDtype) {
@@ -750,9 +780,15 @@ TEST(Attention, NamesTheRuleThatIsBroken) {
             }),
             "attention: the elements of lse must not overlap each other");
 
-  EXPECT_EQ(sentence([&](Case& c) { c.options.q_positions = {.offset = 1}; }),
-            "attention: q_positions, k_positions and a table need a rotation");
   const Rotation other = plain_rotation(10, 10), fitting = plain_rotation(8, 8);
+  const AngleTable table = AngleTable::build(fitting, 0, 4);
+  for (const auto& say : std::vector<std::function<void(AttentionOptions&)>>{
+           [](AttentionOptions& o) { o.q_positions = {.offset = 1}; }, [&](AttentionOptions& o) { o.table = &table; },
+           [&](AttentionOptions& o) { o.k_positions = {.position_ids = whole("S", {5})}; },
+           [](AttentionOptions& o) { o.precision = Precision::ggml; }}) {
+    EXPECT_EQ(sentence([&](Case& c) { say(c.options); }),
+              "attention: q_positions, k_positions, precision and table need a rotation");
+  }
   EXPECT_EQ(sentence([&](Case& c) { c.options.rotation = &other; }),
             "attention: the width of q and k must be the rotation's head_dim, got 8 and 10");
   EXPECT_EQ(sentence([&](Case& c) {
@@ -760,6 +796,12 @@ TEST(Attention, NamesTheRuleThatIsBroken) {
               c.options.k_positions = {.position_ids = whole("S", {4})};
             }),
             "attention, k_positions: position_ids must have one entry per token, got 4 for 5 tokens");
+  EXPECT_EQ(sentence([&](Case& c) {
+              c.options.rotation = &fitting;
+              c.options.table = &table;
+            }),
+            "attention, k_positions: the table must have a row for every position, got position 4 of token 4 in row 0 and "
+            "rows 0 to 3");
   EXPECT_EQ(sentence([&](Case& c) {
               c.options.rotation = &fitting;
               c.options.q_positions = {.cu_seqlens = whole("N", {2})};

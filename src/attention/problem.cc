@@ -120,8 +120,9 @@ bool says_something(const Positions& positions) {
 
 void resolve_rotation(AttentionProblem& p, const AttentionOptions& options) {
   if (options.rotation == nullptr) {
-    if (says_something(options.q_positions) || says_something(options.k_positions) || options.table != nullptr) {
-      fail_argument(operation, "q_positions, k_positions and a table need a rotation");
+    if (says_something(options.q_positions) || says_something(options.k_positions) || options.table != nullptr ||
+        options.precision != Precision::exact) {
+      fail_argument(operation, "q_positions, k_positions, precision and table need a rotation");
     }
     return;
   }
