@@ -30,7 +30,7 @@ test: build ## set up, build, and run all tests
 bench: ## set up, build, and run the benchmarks
 	@tools/setup.sh build bench
 	cmake --preset release $(CMAKE_FLAGS) -DROTARY_BENCH=ON && cmake --build --preset release -j $(JOBS) --target benchmarks
-	tools/bench.sh
+	@for bench in build/release/bench/*_bench; do echo "== $$bench"; $$bench || exit; done
 
 .PHONY: lint
 lint: ## check the format, clang-tidy's advice, and the order of the rooms
