@@ -77,6 +77,7 @@ void rotate_in_place(benchmark::State& state, DType dtype, Pairing pairing, Orde
     state.SetIterationTime(rotate_times.back() / calls);
   }
   const double pass = median(pass_times) / calls, rotated = median(rotate_times) / calls;
+  state.counters["median_ns"] = 1e9 * rotated;
   state.counters["GB/s"] = 2e-9 * static_cast<double>(num_bytes) / rotated;
   state.counters["limit"] = 2e-9 * static_cast<double>(num_bytes) / pass;
   state.counters["share"] = pass / rotated;
