@@ -46,6 +46,7 @@ int run(int argc, char** argv) {
 
   Command command;
   add_inspect(program, command);
+  add_verify(program, command);
 
   try {
     program.parse(argc, argv);

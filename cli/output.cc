@@ -49,8 +49,11 @@ void Table::print(const std::string& indent, const std::vector<std::size_t>& lef
 
 ProgressBar::ProgressBar(std::string label) : label_(std::move(label)), visible_(isatty(STDERR_FILENO) == 1) {}
 
-ProgressBar::~ProgressBar() {
+ProgressBar::~ProgressBar() { clear(); }
+
+void ProgressBar::clear() {
   if (drawn_percent_ >= 0) std::cerr << "\r\033[K" << std::flush;
+  drawn_percent_ = -1;
 }
 
 void ProgressBar::update(std::int64_t done, std::int64_t total) {

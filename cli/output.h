@@ -36,6 +36,7 @@ class ProgressBar {
   explicit ProgressBar(std::string label);
   ~ProgressBar();
   void update(std::int64_t done, std::int64_t total);
+  void clear();
 
  private:
   std::string label_;

@@ -16,4 +16,5 @@
 #include "rotary/rotation.hpp"
 #include "rotary/tensor.hpp"
 #include "rotary/tensor_file.hpp"
+#include "rotary/verify.hpp"
 #include "rotary/version.hpp"

@@ -1,0 +1,43 @@
+// --model and --layer, or the rotation's numbers by hand.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+#include "rotary/angles.hpp"
+#include "rotary/model.hpp"
+#include "rotary/rotation.hpp"
+
+namespace rotary::cli {
+
+struct RotationOptions {
+  std::string model;
+  std::int64_t layer = -1;
+  double base = 0;
+  std::int64_t head_dim = 0;
+  std::int64_t rotary_dim = 0;
+  std::int64_t rotary_offset = 0;
+  Pairing pairing = Pairing::unspecified;
+
+  void add_to(CLI::App& app);
+};
+
+/// What the options say.
+struct ChosenRotation {
+  Rotation rotation;
+  double softmax_scale;         ///< 1 / sqrt(head_dim) where it was given by hand
+  std::int64_t sliding_window;  ///< 0: none
+};
+
+/// `length`: the largest position + 1, for rules that depend on it. Warnings of the model go to stderr.
+ChosenRotation choose_rotation(const RotationOptions& options, std::int64_t length);
+
+/// The layer that was asked for; without --layer the only one, where all layers are alike. Warnings go to stderr.
+LayerRotation choose_layer(const ModelRotations& model, std::int64_t layer);
+
+void add_pairing(CLI::App& app, Pairing& pairing, const std::string& help);
+void add_precision(CLI::App& app, Precision& precision);
+
+}  // namespace rotary::cli

@@ -1,0 +1,130 @@
+#include "tensors.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <thread>
+
+#include "output.h"
+#include "rotary/error.hpp"
+
+namespace rotary::cli {
+namespace {
+
+std::string shape_text(const std::vector<std::int64_t>& shape) {
+  std::string text = "[";
+  for (const std::int64_t length : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(length);
+  return text + "]";
+}
+
+double element(const StoredTensor& tensor, std::int64_t i) {
+  switch (tensor.dtype) {
+    case DType::i64: return static_cast<double>(static_cast<const std::int64_t*>(tensor.data)[i]);
+    case DType::i32: return static_cast<const std::int32_t*>(tensor.data)[i];
+    case DType::f64: return static_cast<const double*>(tensor.data)[i];
+    default: throw Error(ErrorCode::invalid_file, "position_ids must be int32, int64 or float64");
+  }
+}
+
+/// The axes that position ids of this rank have beside a tensor with tokens: "S", "BS", "ABS"; "T", "AT".
+Axes axes_of_ids(const StoredTensor& ids, const ConstTensorView& x, const std::string& where) {
+  const bool packed = x.has('T');
+  switch (ids.shape.size()) {
+    case 1: return packed ? "T" : "S";
+    case 2: return packed ? "AT" : x.has('B') ? "BS" : "AS";
+    case 3:
+      if (!packed && x.has('B')) return "ABS";
+      [[fallthrough]];
+    default:
+      throw Error(
+          ErrorCode::invalid_file,
+          ("position ids (" + where + ") must have a number per token, got the shape " + shape_text(ids.shape)).c_str());
+  }
+}
+
+}  // namespace
+
+ConstTensorView view_of(const TensorFile& file, const std::string& path, const std::string& name, const Axes& axes) {
+  const StoredTensor& tensor = file.at(name.c_str());
+  if (static_cast<int>(tensor.shape.size()) != axes.rank()) {
+    throw Error(ErrorCode::invalid_file,
+                (path + ": " + (name.empty() ? "the tensor" : name) + " has the shape " + shape_text(tensor.shape) +
+                 ", which does not fit the axes " + axes.c_str() + ": name its axes with --axes")
+                    .c_str());
+  }
+  return tensor.view(axes);
+}
+
+OwnTensor::OwnTensor(const Axes& axes, const Dims& shape, DType dtype) : axes_(axes), shape_(shape), dtype_(dtype) {
+  std::int64_t bytes = bit_size(dtype) / 8;  // the shapes here are those of tensors in memory: they fit
+  for (const std::int64_t length : shape) bytes *= length;
+  bytes_.resize(static_cast<std::size_t>(bytes));
+}
+
+void PositionOptions::add_to(CLI::App& app) {
+  auto* counted = app.add_option("--offset", offset, "The position of the first token");
+  app.add_option("--position-ids", position_ids, "Tensor of FILE, or a file, with a position per token")->excludes(counted);
+}
+
+ChosenPositions::ChosenPositions(const TensorFile& file, const PositionOptions& options, const ConstTensorView& x,
+                                 const std::string& name_in_file) {
+  const std::int64_t num_tokens = x.has('T') ? x.size('T') : x.size('S');
+  if (!options.position_ids.empty()) {
+    if (const StoredTensor* ids = file.find(options.position_ids.c_str())) {
+      take(*ids, x, options.position_ids + " in the file");
+      return;
+    }
+    own_file_.emplace(options.position_ids.c_str());
+    if (own_file_->tensors().size() != 1) {
+      throw Error(ErrorCode::invalid_file, (options.position_ids + ": a file of positions must hold one tensor").c_str());
+    }
+    take(own_file_->tensors().front(), x, options.position_ids);
+    return;
+  }
+  if (const StoredTensor* ids = file.find(name_in_file.c_str()); ids != nullptr && !options.offset) {
+    take(*ids, x, name_in_file + " in the file");
+    return;
+  }
+  positions_.offset = options.offset.value_or(0);
+  length_ = std::max<std::int64_t>(0, positions_.offset + num_tokens);
+  description_ =
+      "counted, " + std::to_string(positions_.offset) + " to " + std::to_string(positions_.offset + num_tokens - 1);
+}
+
+void ChosenPositions::take(const StoredTensor& ids, const ConstTensorView& x, const std::string& where) {
+  const ConstTensorView view = ids.view(axes_of_ids(ids, x, where));
+  positions_.position_ids = view;
+  double lowest = 0, highest = 0;
+  const std::int64_t count = view.num_elements();
+  for (std::int64_t i = 0; i < count; ++i) {
+    const double position = element(ids, i);
+    lowest = i == 0 ? position : std::min(lowest, position);
+    highest = i == 0 ? position : std::max(highest, position);
+  }
+  constexpr double largest_position = 9007199254740992.0;  // 2^53; the library refuses more by itself
+  length_ = highest >= 0 && highest < largest_position ? static_cast<std::int64_t>(std::floor(highest)) + 1 : 0;
+  description_ = where + ", " + number(lowest, 17) + " to " + number(highest, 17);
+}
+
+CLI::Option* add_causal(CLI::App& app, Causal& causal, const std::string& help) {
+  static const std::map<std::string, Causal> names{
+      {"none", Causal::none}, {"top_left", Causal::top_left}, {"bottom_right", Causal::bottom_right}};
+  return app.add_option("--causal", causal, help)
+      ->transform(CLI::CheckedTransformer(names))
+      ->option_text("none|top_left|bottom_right");
+}
+
+void add_axes(CLI::App& app, std::string& axes) {
+  app.add_option("--axes", axes, "Axes of the tensors: B batch, S or T tokens, H heads, D channels (default: BHSD)");
+}
+
+void ThreadOptions::add_to(CLI::App& app) {
+  app.add_option("--threads", count, "Threads (default: one per core)")->check(CLI::PositiveNumber);
+}
+
+ThreadPool ThreadOptions::pool() const {
+  return ThreadPool(count > 0 ? count : std::max(1, static_cast<int>(std::thread::hardware_concurrency())));
+}
+
+}  // namespace rotary::cli

@@ -1,0 +1,75 @@
+// Tensors of files, their axes and their positions.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "rotary/attention.hpp"
+#include "rotary/parallel.hpp"
+#include "rotary/positions.hpp"
+#include "rotary/tensor_file.hpp"
+
+namespace rotary::cli {
+
+/// A tensor of a file under this name with its axes; Error (invalid_file) where it is not there, or has another rank.
+ConstTensorView view_of(const TensorFile& file, const std::string& path, const std::string& name, const Axes& axes);
+
+/// A tensor of one's own, with the axes, sizes and dtype of another, row-major.
+class OwnTensor {
+ public:
+  OwnTensor(const Axes& axes, const Dims& shape, DType dtype);
+  static OwnTensor like(const ConstTensorView& x) { return {x.axes(), x.shape(), x.dtype()}; }
+
+  TensorView view() { return {bytes_.data(), dtype_, axes_, shape_}; }
+
+ private:
+  Axes axes_;
+  Dims shape_;
+  DType dtype_;
+  std::vector<std::byte> bytes_;
+};
+
+struct PositionOptions {
+  std::optional<std::int64_t> offset;
+  std::string position_ids;  ///< the name of a tensor in the file, or a file with one tensor
+
+  void add_to(CLI::App& app);
+};
+
+/// Where tokens stand: --offset or --position-ids; else `position_ids` of the file, where it is there; else 0, 1, 2, …
+class ChosenPositions {
+ public:
+  /// `x`: a tensor whose tokens are meant. `name_in_file`: what position_ids are called there.
+  ChosenPositions(const TensorFile& file, const PositionOptions& options, const ConstTensorView& x,
+                  const std::string& name_in_file = "position_ids");
+
+  const Positions& positions() const { return positions_; }
+  std::int64_t length() const { return length_; }  ///< the largest position + 1
+  const std::string& description() const { return description_; }
+
+ private:
+  void take(const StoredTensor& ids, const ConstTensorView& x, const std::string& where);
+
+  std::optional<TensorFile> own_file_;
+  Positions positions_;
+  std::int64_t length_ = 0;
+  std::string description_;
+};
+
+CLI::Option* add_causal(CLI::App& app, Causal& causal, const std::string& help);
+void add_axes(CLI::App& app, std::string& axes);
+
+/// --threads: by default as many as the machine has cores.
+struct ThreadOptions {
+  int count = 0;
+
+  void add_to(CLI::App& app);
+  ThreadPool pool() const;
+};
+
+}  // namespace rotary::cli

@@ -1,0 +1,380 @@
+#include "rotary/verify.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "base/element.h"
+#include "base/fail.h"
+#include "rotary/rotate.hpp"
+#include "rotation/positions.h"
+#include "tools/rounding_bound.h"
+
+namespace rotary {
+namespace {
+
+constexpr const char* operation = "verify";
+
+/// Numbers of one head, a row per token.
+struct Matrix {
+  Matrix(std::int64_t rows_, std::int64_t columns_)
+      : rows(rows_), columns(columns_), values(static_cast<std::size_t>(rows_ * columns_)) {}
+
+  double* row(std::int64_t i) { return values.data() + i * columns; }
+  const double* row(std::int64_t i) const { return values.data() + i * columns; }
+  TensorView view() { return {values.data(), "SD", {rows, columns}}; }
+  ConstTensorView view() const { return {values.data(), "SD", {rows, columns}}; }
+
+  std::int64_t rows, columns;
+  std::vector<double> values;
+};
+
+/// One head of one batch row: elements by token and channel.
+class Head {
+ public:
+  Head(const ConstTensorView& x, std::int64_t batch, std::int64_t head)
+      : data_(x.data()),
+        dtype_(x.dtype()),
+        first_(batch * x.stride('B') + head * x.stride('H')),
+        token_stride_(x.stride('S')),
+        channel_stride_(x.stride('D')) {}
+
+  double at(std::int64_t token, std::int64_t channel) const {
+    return load_element(dtype_, data_, first_ + token * token_stride_ + channel * channel_stride_);
+  }
+
+ private:
+  const void* data_;
+  DType dtype_;
+  std::int64_t first_, token_stride_, channel_stride_;
+};
+
+Matrix copy(const ConstTensorView& x, std::int64_t batch, std::int64_t head) {
+  Matrix matrix(x.size('S'), x.size('D'));
+  const Head source(x, batch, head);
+  for (std::int64_t s = 0; s < matrix.rows; ++s) {
+    for (std::int64_t c = 0; c < matrix.columns; ++c) matrix.row(s)[c] = source.at(s, c);
+  }
+  return matrix;
+}
+
+void check_axes(const char* name, const ConstTensorView& x) {
+  if (!x) return;
+  if (!is_real_float(x.dtype())) fail_argument(operation, name, " must hold floats, got ", rotary::name(x.dtype()));
+  const int others = (x.has('B') ? 1 : 0) + (x.has('H') ? 1 : 0);
+  if (!x.has('S') || !x.has('D') || x.rank() != 2 + others) {
+    fail_argument(operation, name, " must have the axes S and D, and B and H where there are several, got \"",
+                  x.axes().c_str(), "\"");
+  }
+}
+
+void require_equal(const char* what, std::int64_t got, std::int64_t expected, const char* rule) {
+  if (got != expected) fail_argument(operation, what, " must be ", rule, ", got ", got, " and ", expected);
+}
+
+/// The same tensor after an operation: as many batch rows, tokens and heads.
+void require_match(const char* name, const ConstTensorView& x, const ConstTensorView& origin, const char* origin_name) {
+  for (const char axis : {'B', 'S', 'H'}) {
+    if (x.size(axis) != origin.size(axis)) {
+      fail_argument(operation, name, " must be as long along ", axis, " as ", origin_name, ", got ", x.size(axis), " and ",
+                    origin.size(axis));
+    }
+  }
+}
+
+void check(const Capture& capture, const Rotation& rotation) {
+  const std::pair<const char*, const ConstTensorView*> all[] = {{"q", &capture.q},         {"k", &capture.k},
+                                                                {"v", &capture.v},         {"q_rot", &capture.q_rot},
+                                                                {"k_rot", &capture.k_rot}, {"attn_out", &capture.attn_out}};
+  for (const auto& [name, x] : all) check_axes(name, *x);
+  if (!capture.q_rot && !capture.k_rot && !capture.attn_out) {
+    fail_argument(operation, "one of q_rot, k_rot and attn_out must be given: there is nothing to compare with");
+  }
+  if ((capture.q_rot || capture.attn_out) && !capture.q)
+    fail_argument(operation, "q must be given to check q_rot or attn_out");
+  if ((capture.k_rot || capture.attn_out) && !capture.k)
+    fail_argument(operation, "k must be given to check k_rot or attn_out");
+  if (capture.attn_out && !capture.v) fail_argument(operation, "v must be given to check attn_out");
+
+  if (capture.q) require_equal("D of q", capture.q.size('D'), rotation.head_dim(), "head_dim");
+  if (capture.k) require_equal("D of k", capture.k.size('D'), rotation.head_dim(), "head_dim");
+  if (capture.q_rot) {
+    require_match("q_rot", capture.q_rot, capture.q, "q");
+    require_equal("D of q_rot", capture.q_rot.size('D'), rotation.head_dim(), "head_dim");
+  }
+  if (capture.k_rot) {
+    require_match("k_rot", capture.k_rot, capture.k, "k");
+    require_equal("D of k_rot", capture.k_rot.size('D'), rotation.head_dim(), "head_dim");
+  }
+  if (capture.q && capture.k) {
+    require_equal("S of k", capture.k.size('S'), capture.q.size('S'), "S of q");
+    require_equal("B of k", capture.k.size('B'), capture.q.size('B'), "B of q");
+  }
+  if (capture.attn_out) {
+    require_match("v", capture.v, capture.k, "k");
+    require_match("attn_out", capture.attn_out, capture.q, "q");
+    require_equal("D of attn_out", capture.attn_out.size('D'), capture.v.size('D'), "D of v");
+    if (capture.k.size('H') == 0 || capture.q.size('H') % capture.k.size('H') != 0) {
+      fail_argument(operation, "query heads must be a multiple of key heads, got ", capture.q.size('H'), " and ",
+                    capture.k.size('H'));
+    }
+  }
+}
+
+/// Collects the differences of one tensor.
+class Comparison {
+ public:
+  explicit Comparison(const char* name) { check_.name = name; }
+
+  void add(double expected, double found, double bound, std::int64_t batch, std::int64_t head, std::int64_t token,
+           double position, std::int64_t channel) {
+    const double difference = std::abs(expected - found);
+    const double size = std::isfinite(difference) ? difference : std::numeric_limits<double>::infinity();
+    ++check_.num_elements;
+    if (!(size <= bound)) ++check_.num_outside;
+    if (std::isfinite(size)) sum_of_squares_ += size * size;
+    check_.max_ratio = std::max(check_.max_ratio, size == 0 ? 0 : size / bound);
+    if (check_.num_elements > 1 && !(size > check_.max_abs_diff)) return;
+    check_.max_abs_diff = size;
+    check_.bound = bound;
+    check_.expected = expected;
+    check_.found = found;
+    check_.batch = batch;
+    check_.head = head;
+    check_.token = token;
+    check_.position = position;
+    check_.channel = channel;
+  }
+
+  TensorCheck result() const {
+    TensorCheck check = check_;
+    if (check.num_elements > 0) check.typical_diff = std::sqrt(sum_of_squares_ / static_cast<double>(check.num_elements));
+    return check;
+  }
+
+ private:
+  TensorCheck check_;
+  double sum_of_squares_ = 0;
+};
+
+/// How many keys, from the first, query i may see.
+std::int64_t visible_keys(Causal causal, std::int64_t i, std::int64_t num_queries, std::int64_t num_keys) {
+  switch (causal) {
+    case Causal::none: return num_keys;
+    case Causal::top_left: return std::min(i + 1, num_keys);
+    case Causal::bottom_right: return std::clamp<std::int64_t>(i + 1 + num_keys - num_queries, 0, num_keys);
+  }
+  return num_keys;
+}
+
+class Verification {
+ public:
+  Verification(const Capture& capture, const Rotation& rotation, double scale, const VerifyOptions& options)
+      : capture_(capture),
+        rotation_(rotation),
+        scale_(scale),
+        options_(options),
+        any_(capture.q ? capture.q : capture.k),
+        positions_(operation, capture.positions, tokens_of(operation, any_), rotation.num_axes()) {}
+
+  VerifyReport run() {
+    for (std::int64_t b = 0; b < any_.size('B'); ++b) verify_batch_row(b);
+    VerifyReport report;
+    if (capture_.q_rot) report.tensors.push_back(q_rot_.result());
+    if (capture_.k_rot) report.tensors.push_back(k_rot_.result());
+    if (capture_.attn_out) report.tensors.push_back(attn_out_.result());
+    return report;
+  }
+
+ private:
+  void verify_batch_row(std::int64_t b) {
+    read_positions(b);
+    const std::int64_t num_q_heads = capture_.q ? capture_.q.size('H') : 0;
+    const std::int64_t num_k_heads = capture_.k ? capture_.k.size('H') : 0;
+    const std::int64_t group = capture_.attn_out ? num_q_heads / num_k_heads : 0;
+    for (std::int64_t h = 0; h < num_k_heads; ++h) {
+      const Matrix k = rotated(capture_.k, b, h);
+      const auto k_norms = compare_rotated(capture_.k, capture_.k_rot, k, b, h, k_rot_);
+      for (std::int64_t member = 0; member < group; ++member) {
+        const std::int64_t q_head = h * group + member;
+        verify_query_head(b, q_head, k, k_norms, h);
+        report_progress(b, q_head, num_q_heads);
+      }
+    }
+    if (capture_.attn_out) return;
+    for (std::int64_t h = 0; h < num_q_heads; ++h) {
+      compare_rotated(capture_.q, capture_.q_rot, rotated(capture_.q, b, h), b, h, q_rot_);
+      report_progress(b, h, num_q_heads);
+    }
+  }
+
+  void report_progress(std::int64_t b, std::int64_t head, std::int64_t num_heads) const {
+    if (options_.progress == nullptr) return;
+    options_.progress(options_.progress_context, b * num_heads + head + 1, any_.size('B') * num_heads);
+  }
+
+  void read_positions(std::int64_t b) {
+    const std::int64_t num_axes = rotation_.num_axes();
+    num_tokens_ = any_.size('S');
+    position_rows_.assign(static_cast<std::size_t>(num_tokens_ * num_axes), 0);
+    for (std::int64_t s = 0; s < num_tokens_; ++s) positions_.read(b, s, position(s));
+  }
+  double* position(std::int64_t token) { return position_rows_.data() + token * rotation_.num_axes(); }
+
+  /// In double, from the capture's own numbers.
+  Matrix rotated(const ConstTensorView& x, std::int64_t b, std::int64_t h) {
+    Matrix head = copy(x, b, h);
+    const std::int64_t num_axes = rotation_.num_axes();
+    const ConstTensorView ids(position_rows_.data(), DType::f64, "AS", {num_axes, num_tokens_}, {1, num_axes});
+    rotate(head.view(), rotation_, {.position_ids = num_axes == 1 ? ids.select('A', 0) : ids},
+           {.precision = options_.precision, .executor = options_.executor});
+    return head;
+  }
+
+  /// Compares where the capture has the rotated tensor; the norms are needed in any case.
+  std::vector<HeadNorms> compare_rotated(const ConstTensorView& x, const ConstTensorView& captured, const Matrix& turned,
+                                         std::int64_t b, std::int64_t h, Comparison& comparison) {
+    std::vector<HeadNorms> norms;
+    const double unit = rounding_unit(captured ? captured.dtype() : x.dtype());
+    std::vector<double> bounds(static_cast<std::size_t>(turned.columns));
+    for (std::int64_t s = 0; s < turned.rows; ++s) {
+      norms.push_back(bound_channels(turned.row(s), position(s), unit, bounds));
+      if (!captured) continue;
+      const Head found(captured, b, h);
+      for (std::int64_t c = 0; c < turned.columns; ++c) {
+        comparison.add(turned.row(s)[c], found.at(s, c), bounds[static_cast<std::size_t>(c)], b, h, s, *position(s), c);
+      }
+    }
+    return norms;
+  }
+
+  /// Channels outside the slice are copied, and must be equal bit for bit.
+  HeadNorms bound_channels(const double* head, const double* position, double unit, std::vector<double>& bounds) const {
+    std::fill(bounds.begin(), bounds.end(), 0.0);
+    const std::vector<double> per_pair = pair_rounding(rotation_, position, unit);
+    double error = 0, length = 0;
+    for (std::size_t j = 0; j < per_pair.size(); ++j) {
+      const Pair pair = rotation_.pairs_out()[j];
+      const double pair_length = std::hypot(head[pair.first], head[pair.second]) / rotation_.amplitude();
+      const double bound = pair_length * per_pair[j];
+      bounds[static_cast<std::size_t>(pair.first)] = bounds[static_cast<std::size_t>(pair.second)] = bound;
+      error += 2 * bound * bound;
+    }
+    for (std::int64_t c = 0; c < rotation_.head_dim(); ++c) length += head[c] * head[c];
+    return {std::sqrt(length), std::sqrt(error)};
+  }
+
+  void verify_query_head(std::int64_t b, std::int64_t h, const Matrix& k, const std::vector<HeadNorms>& k_norms,
+                         std::int64_t kv_head) {
+    const Matrix q = rotated(capture_.q, b, h);
+    const auto q_norms = compare_rotated(capture_.q, capture_.q_rot, q, b, h, q_rot_);
+
+    const Matrix values = values_and_sums(b, kv_head, k_norms);
+    Matrix out(q.rows, values.columns);
+    attention(q.view(), k.view(), values.view(), out.view(),
+              {.causal = options_.causal, .scale = scale_, .executor = options_.executor});
+    compare_output(b, h, q_norms, out);
+  }
+
+  /// What the attention sums up: the values themselves, and what the bound needs (WeightedSums), side by side.
+  Matrix values_and_sums(std::int64_t b, std::int64_t kv_head, const std::vector<HeadNorms>& k_norms) const {
+    const std::int64_t width = capture_.v.size('D');
+    Matrix values(capture_.v.size('S'), 4 * width + 2);
+    const Head v(capture_.v, b, kv_head);
+    for (std::int64_t s = 0; s < values.rows; ++s) {
+      const HeadNorms& k = k_norms[static_cast<std::size_t>(s)];
+      double* row = values.row(s);
+      for (std::int64_t c = 0; c < width; ++c) {
+        row[c] = v.at(s, c);
+        row[width + c] = std::abs(row[c]);
+        row[2 * width + c] = row[width + c] * k.length;
+        row[3 * width + c] = row[width + c] * k.error;
+      }
+      row[4 * width] = k.length;
+      row[4 * width + 1] = k.error;
+    }
+    return values;
+  }
+
+  void compare_output(std::int64_t b, std::int64_t h, const std::vector<HeadNorms>& q_norms, const Matrix& out) {
+    const double unit = rounding_unit(capture_.attn_out.dtype());
+    const std::int64_t width = capture_.v.size('D');
+    const Head found(capture_.attn_out, b, h);
+    for (std::int64_t i = 0; i < out.rows; ++i) {
+      const double* row = out.row(i);
+      const std::int64_t num_keys = visible_keys(options_.causal, i, out.rows, capture_.k.size('S'));
+      for (std::int64_t c = 0; c < width; ++c) {
+        const WeightedSums sums{row[width + c], row[2 * width + c], row[3 * width + c], row[4 * width], row[4 * width + 1]};
+        const double bound = output_rounding(q_norms[static_cast<std::size_t>(i)], sums, row[c], scale_,
+                                             rotation_.head_dim(), num_keys, unit);
+        attn_out_.add(row[c], found.at(i, c), bound, b, h, i, *position(i), c);
+      }
+    }
+  }
+
+  const Capture& capture_;
+  const Rotation& rotation_;
+  double scale_;
+  const VerifyOptions& options_;
+  const ConstTensorView& any_;
+  TokenPositions positions_;
+  std::int64_t num_tokens_ = 0;
+  std::vector<double> position_rows_;
+  Comparison q_rot_{"q_rot"}, k_rot_{"k_rot"}, attn_out_{"attn_out"};
+};
+
+Rotation with_pairing(const Rotation& rotation, Pairing pairing) {
+  RotationSpec spec;
+  spec.head_dim = rotation.head_dim();
+  spec.rotary_dim = rotation.rotary_dim();
+  spec.rotary_offset = rotation.rotary_offset();
+  spec.pairing_in = pairing;
+  spec.inv_freq = rotation.inv_freq();
+  spec.axis = rotation.axis();
+  spec.amplitude = rotation.amplitude();
+  spec.direction = rotation.direction();
+  return Rotation(std::move(spec));
+}
+
+std::int64_t length_of(const Capture& capture, int num_axes) {
+  const ConstTensorView& any = capture.q ? capture.q : capture.k;
+  const TokenPositions positions(operation, capture.positions, tokens_of(operation, any), num_axes);
+  std::vector<double> position(static_cast<std::size_t>(num_axes));
+  double largest = 0;
+  for (std::int64_t b = 0; b < any.size('B'); ++b) {
+    for (std::int64_t s = 0; s < any.size('S'); ++s) {
+      positions.read(b, s, position.data());
+      largest = std::max(largest, *std::max_element(position.begin(), position.end()));
+    }
+  }
+  return static_cast<std::int64_t>(std::floor(largest)) + 1;
+}
+
+}  // namespace
+
+bool VerifyReport::ok() const noexcept {
+  return !tensors.empty() &&
+         std::all_of(tensors.begin(), tensors.end(), [](const TensorCheck& check) { return check.ok(); });
+}
+
+VerifyReport verify(const Capture& capture, const Rotation& rotation, double scale, const VerifyOptions& options) {
+  const Rotation chosen = options.pairing == Pairing::unspecified ? rotation : with_pairing(rotation, options.pairing);
+  check(capture, chosen);
+  if (!(std::isfinite(scale) && scale != 0)) fail_argument(operation, "scale must be finite and not 0, got ", scale);
+  return Verification(capture, chosen, scale, options).run();
+}
+
+VerifyReport verify(const Capture& capture, const LayerRotation& layer, const VerifyOptions& options) {
+  if (!capture.q && !capture.k) fail_argument(operation, "q or k must be given: there is nothing to rotate");
+  if (capture.q) require_equal("H of q", capture.q.size('H'), layer.num_q_heads(), "num_q_heads of the model");
+  if (capture.k) require_equal("H of k", capture.k.size('H'), layer.num_kv_heads(), "num_kv_heads of the model");
+  if (capture.attn_out && layer.sliding_window() > 0 && capture.k && capture.k.size('S') > layer.sliding_window()) {
+    fail_unsupported(operation, "attn_out of ", capture.k.size('S'), " tokens needs the layer's sliding window of ",
+                     layer.sliding_window(), " keys, which attention does not have yet");
+  }
+  const Rotation rotation = layer.rotation(layer.depends_on_length() ? length_of(capture, 1) : 0);
+  return verify(capture, rotation, layer.softmax_scale(), options);
+}
+
+}  // namespace rotary
