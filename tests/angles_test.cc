@@ -316,13 +316,14 @@ TEST(AnglesOfGgml, TurnRealKeysAsLlamaCppDidBitForBit) {
 }
 
 /// ggml_rope_cache_init, from ggml's own numbers.
-Row<float> ggml_cache(float base, float freq_scale, const float* divisors, float amplitude, int rotary_dim,
+Row<float> ggml_cache(float base, float freq_scale, const std::vector<double>& divisors, float amplitude, int rotary_dim,
                       float position) {
   Row<float> row;
   const float theta_scale = std::pow(base, -2.0f / static_cast<float>(rotary_dim));
   float theta = position;
   for (int j = 0; j < rotary_dim / 2; ++j, theta *= theta_scale) {
-    const float angle = freq_scale * (theta / (divisors == nullptr ? 1.0f : divisors[j]));
+    const float angle =
+        freq_scale * (theta / (divisors.empty() ? 1.0f : static_cast<float>(divisors[static_cast<std::size_t>(j)])));
     row.cos.push_back(std::cos(angle) * amplitude);
     row.sin.push_back(std::sin(angle) * amplitude);
   }
@@ -333,7 +334,7 @@ TEST(AnglesOfGgml, FindTheBaseInTheFrequencies) {
   for (const double base : {1e4, 1e5, 5e5, 1e6, 1e7, 1e8, 11158839.92507748, 10009.92}) {
     for (const int rotary_dim : {2, 6, 20, 64, 72, 80, 96, 128, 256}) {
       const Row<float> row = replay_at(rope(base, rotary_dim), 131071, Precision::ggml);
-      const Row<float> expected = ggml_cache(static_cast<float>(base), 1, nullptr, 1, rotary_dim, 131071);
+      const Row<float> expected = ggml_cache(static_cast<float>(base), 1, {}, 1, rotary_dim, 131071);
       EXPECT_EQ(row.cos, expected.cos) << base << ' ' << rotary_dim;
       EXPECT_EQ(row.sin, expected.sin) << base << ' ' << rotary_dim;
     }
@@ -342,10 +343,11 @@ TEST(AnglesOfGgml, FindTheBaseInTheFrequencies) {
 
 TEST(AnglesOfGgml, ScaleAndDivideWhereGgmlDoes) {
   std::vector<double> inv_freq = default_frequencies(5e5, 64).inv_freq;
-  std::vector<float> divisors(32, 1.0f);
-  for (std::size_t j = 15; j < 32; ++j) divisors[j] = j < 18 ? 1.6513294f * static_cast<float>(j - 14) : 32.0f;
-  divisors[31] = 1e30f;  // "never turns"
-  for (std::size_t j = 0; j < 32; ++j) inv_freq[j] = inv_freq[j] / 8 / static_cast<double>(divisors[j]);
+  std::vector<double> divisors(32, 1.0);  // float32 in the file
+  for (std::size_t j = 15; j < 32; ++j)
+    divisors[j] = j < 18 ? static_cast<double>(1.6513294f * static_cast<float>(j - 14)) : 32;
+  divisors[31] = 1e30;  // "never turns"
+  for (std::size_t j = 0; j < 32; ++j) inv_freq[j] = inv_freq[j] / 8 / divisors[j];
   inv_freq[31] = 0;
   const Rotation rotation({.head_dim = 64,
                            .pairing_in = Pairing::interleaved,
@@ -354,7 +356,7 @@ TEST(AnglesOfGgml, ScaleAndDivideWhereGgmlDoes) {
                            .ggml_divisors = divisors});
   for (const float position : {1.0f, 10.0f, 100000.0f}) {
     const Row<float> row = replay_at(rotation, position, Precision::ggml);
-    const Row<float> expected = ggml_cache(5e5f, 0.125f, divisors.data(), 1.25f, 64, position);
+    const Row<float> expected = ggml_cache(5e5f, 0.125f, divisors, 1.25f, 64, position);
     EXPECT_EQ(row.cos, expected.cos) << position;
     EXPECT_EQ(row.sin, expected.sin) << position;
   }

@@ -55,7 +55,7 @@ struct RotationSpec {
   std::vector<Pair> pairs_out = {};
   /// ggml's per-pair divisors (the tensor rope_freqs.weight), already divided into inv_freq. Only Precision::ggml reads
   /// them, to divide where ggml does. Empty: none.
-  std::vector<float> ggml_divisors = {};
+  std::vector<double> ggml_divisors = {};
 };
 
 /// A checked description, ready for use. Immutable, so that it can be shared between threads and layers.
@@ -79,7 +79,7 @@ class ROTARY_API Rotation {
   const std::vector<Pair>& pairs_in() const noexcept { return spec_.pairs_in; }
   const std::vector<Pair>& pairs_out() const noexcept { return spec_.pairs_out; }
 
-  const std::vector<float>& ggml_divisors() const noexcept { return spec_.ggml_divisors; }
+  const std::vector<double>& ggml_divisors() const noexcept { return spec_.ggml_divisors; }
 
   /// inv_freq / (2 pi), turns per position, as an unevaluated sum of two doubles (relative error below 2^-104).
   const std::vector<double>& turns_hi() const noexcept { return turns_hi_; }

@@ -48,8 +48,8 @@ void transformers_row(const Rotation& rotation, const double* position, float* c
 
 GgmlRope ggml_rope(const char* operation, const Rotation& rotation) {
   const std::vector<double>& inv_freq = rotation.inv_freq();
-  const std::vector<float>& divisors = rotation.ggml_divisors();
-  const auto divisor = [&](std::size_t j) { return divisors.empty() ? 1.0 : static_cast<double>(divisors[j]); };
+  const std::vector<double>& divisors = rotation.ggml_divisors();
+  const auto divisor = [&](std::size_t j) { return divisors.empty() ? 1.0 : divisors[j]; };
 
   // ggml is given the base as a float. Any inv_freq made from it in double gives it back exactly.
   const double first = inv_freq[0] * divisor(0);
@@ -80,7 +80,7 @@ void ggml_row(const Rotation& rotation, const GgmlRope& rope, const double* posi
   const auto amplitude = static_cast<float>(rotation.amplitude());
   for (std::size_t j = 0; j < rotation.inv_freq().size(); ++j) {
     float angle = theta[rotation.axis()[j]];
-    if (!rotation.ggml_divisors().empty()) angle /= rotation.ggml_divisors()[j];
+    if (!rotation.ggml_divisors().empty()) angle /= static_cast<float>(rotation.ggml_divisors()[j]);
     angle *= rope.freq_scale;
     cos[j] = std::cos(angle) * amplitude;
     sin[j] = std::sin(angle) * amplitude;
