@@ -7,7 +7,6 @@
 #include <set>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "rotary/angles.hpp"
@@ -125,15 +124,14 @@ TEST(AngleTable, TellsAllPositionsApart_D1_D2_D6) {
 TEST(AngleTable, RefusesRangesWithoutPositions) {
   const Rotation rotation = rope(1e4, 8);
   constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
-  for (const auto& [first, count] : {std::pair<std::int64_t, std::int64_t>{0, -1},
-                                     {most, 2},
-                                     {0, most},
-                                     {std::numeric_limits<std::int64_t>::min(), 1},
-                                     {(std::int64_t{1} << 53) - 1, 3}}) {
-    EXPECT_EQ(error_sentence(ErrorCode::invalid_argument, [&] { AngleTable::build(rotation, first, count); })
-                  .find("AngleTable: "),
-              0u)
-        << first << ' ' << count;
+  struct Range {
+    std::int64_t first, count;
+  };
+  for (const Range& range : {Range{0, -1}, Range{most, 2}, Range{0, most},
+                             Range{std::numeric_limits<std::int64_t>::min(), 1}, Range{(std::int64_t{1} << 53) - 1, 3}}) {
+    const std::string said =
+        error_sentence(ErrorCode::invalid_argument, [&] { AngleTable::build(rotation, range.first, range.count); });
+    EXPECT_EQ(said.find("AngleTable: "), 0u) << range.first << ' ' << range.count;
   }
   const AngleTable table = AngleTable::build(rotation, 0, 2);
   error_sentence(ErrorCode::invalid_argument, [&] { table.extended(most); });
