@@ -14,6 +14,8 @@
 #include <vector>
 
 #include "rotary/dtype.hpp"
+#include "rotary/rotate.hpp"
+#include "rotary/rotation.hpp"
 #include "support/error_sentence.h"
 
 namespace {
@@ -312,12 +314,28 @@ TEST(DynamicNtk, LeavesPositionsUnscaledUpToTheTrainedLength_F12) {
   EXPECT_EQ(rule.at(100000).inv_freq[0], 1.0);
 }
 
-TEST(DynamicNtk, NeverChangesWhatWasGivenOutBefore_F10) {
-  const rotary::DynamicNtk rule{1e4, 128, 2, 2048};
-  const Frequencies of_cached_keys = rule.at(2048);
-  const Frequencies later = rule.at(8192);
-  EXPECT_EQ(of_cached_keys, rule.at(2048));
-  EXPECT_NE(of_cached_keys, later);
+// When the base grows, keys in a cache still stand in the old one: scores against them are wrong until they are turned back
+// by the old rotation and forth by the new.
+TEST(DynamicNtk, LetsCachedKeysFollowAGrowingBase_F10) {
+  const rotary::DynamicNtk rule{1e4, 8, 2, 2048};
+  const auto rotation_at = [&](std::int64_t length) {
+    return rotary::Rotation({.head_dim = 8, .pairing_in = rotary::Pairing::half, .inv_freq = rule.at(length).inv_freq});
+  };
+  const rotary::Rotation before = rotation_at(2048), after = rotation_at(8192);
+  const std::vector<double> raw = {0.6, 0.1, -0.8, 1.3, 0.2, -0.5, 0.4, 0.9};
+  const auto turned = [&](std::vector<double> key, const rotary::Rotation& rotation) {
+    rotary::rotate(rotary::TensorView(key.data(), "SD", {1, 8}), rotation, {.offset = 2000});
+    return key;
+  };
+  std::vector<double> cached = turned(raw, before);
+  const std::vector<double> fresh = turned(raw, after);
+  double stale = 0;
+  for (std::size_t c = 0; c < 8; ++c) stale = std::max(stale, std::abs(cached[c] - fresh[c]));
+  EXPECT_GT(stale, 0.1);
+
+  rotary::unrotate(rotary::TensorView(cached.data(), "SD", {1, 8}), before, {.offset = 2000});
+  cached = turned(cached, after);
+  for (std::size_t c = 0; c < 8; ++c) EXPECT_NEAR(cached[c], fresh[c], 1e-14);
 }
 
 TEST(DynamicNtk, RefusesBadNumbers) {

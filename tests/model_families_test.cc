@@ -419,6 +419,21 @@ TEST_P(ModelFamily, TurnsAsFastAsItsRuleSays) {
   }
 }
 
+// One module of transformers, called again and again, keeps the largest length so far until a call is shorter than L. Here
+// the caller says which length counts, and nothing else does.
+TEST(ModelFamilies, GiveEveryStateOfTransformersDynamicNtkForTheLengthThatItStandsFor_F9) {
+  const json expected = read_json("llama-2-dynamic-ntk", "expected.json");
+  const rotary::DynamicNtk rule{1e4, 128, 2, 4096};
+  std::int64_t kept = 0;
+  for (const json& call : expected["one_module_many_calls"]) {
+    const auto length = call["length"].get<std::int64_t>();
+    kept = length < rule.max_position_embeddings ? length : std::max(kept, length);
+    const auto inv_freq = rule.at(kept).inv_freq;
+    EXPECT_NEAR(inv_freq[1], call["inv_freq_1"].get<double>(), 3.8e-7 * inv_freq[1]) << "call of " << length;
+    EXPECT_NEAR(inv_freq[63], call["inv_freq_last"].get<double>(), 3.8e-7 * inv_freq[63]) << "call of " << length;
+  }
+}
+
 TEST(ModelFamilies, FollowTheAxesOfTheirMaps) {
   const std::map<std::string, std::vector<std::uint8_t>> maps = {
       {"dinov3-vits16", rotary::chunked_axes({16, 16})},

@@ -53,10 +53,11 @@ TEST(ErnieAxes, AlternateHeightAndWidthAndEndInTime) {
   EXPECT_EQ(letters(rotary::ernie_axes({22, 22, 20})), repeat("HW", 22) + repeat("T", 20));
 }
 
-// The two short maps are those that vLLM's own function is tested for elsewhere; the long one is openPangu's balance.
+// The first two are what vLLM's own function gives.
 TEST(PanguAxes, DealToTheAxisThatLagsBehind) {
   EXPECT_EQ(letters(rotary::pangu_axes({2, 2})), "THTH");
   EXPECT_EQ(letters(rotary::pangu_axes({2, 3, 3})), "THWHWHWT");
+  EXPECT_EQ(letters(rotary::pangu_axes({4, 6, 6})), "THWHWTHWHWTHWHWT");
   EXPECT_EQ(letters(rotary::pangu_axes({1, 1, 0})), "HT");
   EXPECT_EQ(letters(rotary::pangu_axes({3, 1})), "THTT");
 }

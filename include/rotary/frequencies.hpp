@@ -30,7 +30,7 @@ struct Frequencies {
 /// inv_freq[j] = base^(-2j / rotary_dim)   (Su et al. 2021, RoFormer, section 3.2.2)
 ROTARY_API Frequencies default_frequencies(double base, std::int64_t rotary_dim);
 
-/// default / factor: position interpolation (Chen et al. 2023, equation 4). The same as dividing positions by factor.
+/// default / factor: position interpolation (Chen et al. 2023, section 2.3). The same as dividing positions by factor.
 ROTARY_API Frequencies linear_frequencies(double base, std::int64_t rotary_dim, double factor);
 
 /// inv_freq[j] / divisors[j]: ggml's tensors rope_freqs.weight, rope_factors_short.weight and rope_factors_long.weight.
@@ -45,7 +45,7 @@ struct Proportional {
   double partial_rotary_factor = 1;  ///< in (0, 1]
   double factor = 1;
 };
-/// p-RoPE (Barbero et al. 2024, section 6; Gemma 4): over the whole head, base^(-2j / head_dim) / factor for the first
+/// p-RoPE (Barbero et al. 2024; Gemma 4): over the whole head, base^(-2j / head_dim) / factor for the first
 /// floor(partial_rotary_factor * head_dim / 2) pairs and 0 for the rest. Not the same as a partial rotary_dim: the exponent
 /// and the partners of the pairs are those of the whole head.
 ROTARY_API Frequencies proportional_frequencies(double base, std::int64_t head_dim, const Proportional& rule = {});
@@ -56,7 +56,7 @@ ROTARY_API Frequencies retnet_frequencies(std::int64_t rotary_dim);
 // ---- NTK-aware: a larger base ----------------------------------------------------------------------------------------
 
 /// base * factor^(d / (d - 2)): slows the last pair by exactly `factor`, the first not at all. d = 2 is refused.
-/// (bloc97 2023, "NTK-aware scaled RoPE"; Peng et al. 2023, YaRN, appendix A.1)
+/// (bloc97 2023, "NTK-aware scaled RoPE"; Peng et al. 2023, YaRN, section 3.1)
 ROTARY_API double ntk_base(double base, std::int64_t rotary_dim, double factor);
 /// default at ntk_base. Hunyuan's `alpha` (rope_type dynamic or xdrope) is this factor: fixed, whatever the length.
 ROTARY_API Frequencies ntk_frequencies(double base, std::int64_t rotary_dim, double factor);
@@ -114,7 +114,7 @@ struct Yarn {
   double attn_factor = 1;           ///< multiplied into a derived amplitude; the original code's and vLLM's
 };
 
-/// YaRN's magnitude: 1 where factor <= 1, else 0.1 * mscale * ln(factor) + 1   (Peng et al. 2023, equation 22)
+/// YaRN's magnitude: 1 where factor <= 1, else 0.1 * mscale * ln(factor) + 1   (Peng et al. 2023, section 3.4)
 ROTARY_API double yarn_mscale(double factor, double mscale = 1);
 
 /// Which pairs YaRN blends: those between `low` and `high`; earlier ones are kept, later ones divided by factor.
@@ -124,7 +124,7 @@ struct YarnRange {
 };
 ROTARY_API YarnRange yarn_range(double base, std::int64_t rotary_dim, const Yarn& rule);
 
-/// Peng et al. 2023, equations 17 to 23, with the ramp over the pair index as their code and transformers have it. base
+/// Peng et al. 2023, sections 3.2 and 3.4, with the ramp over the pair index as their code and transformers have it. base
 /// > 1.
 ///
 /// amplitude: attention_factor; else, with mscale and mscale_all_dim both given, yarn_mscale(factor, mscale) /
