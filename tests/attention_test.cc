@@ -460,6 +460,22 @@ TEST(Attention, AKeyHiddenFromSomeRowsStillReachesTheOthers_M12) {
   }
 }
 
+TEST(Attention, ANanInAFutureValueReachesNoEarlierRow_M8) {
+  const std::int64_t length = 300, j = 220;  // several row tiles share the key tile that holds it
+  for (const DType dtype : dtypes) {
+    Case c({.num_queries = length, .num_keys = length}, dtype);
+    c.options.causal = Causal::top_left;
+    const std::vector<double> before = attended(c);
+    for (std::int64_t d = 0; d < 8; ++d) c.v.set({0, 0, j, d}, nan);
+    c.attend();
+    for (std::int64_t i = 0; i < length; ++i) {
+      const double was = before[static_cast<std::size_t>(i * 8)], is = c.out.at({0, 0, i, 0});
+      if (i < j) EXPECT_EQ(is, was) << name(dtype) << " row " << i;
+      else EXPECT_TRUE(std::isnan(is)) << name(dtype) << " row " << i;
+    }
+  }
+}
+
 TEST(Attention, ANanInAValueIsSeenEvenWhereItsWeightUnderflows_M12) {
   for (const double content : {infinity, nan}) {
     Case c({.num_queries = 1, .num_keys = 2});

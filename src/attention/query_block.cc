@@ -58,13 +58,13 @@ class QueryBlock {
   }
 
   void attend() {
-    const std::int64_t end = last_visible(tiles_.back());
+    const std::int64_t end = most_visible(tiles_.back());
     for (std::int64_t first_key = 0; first_key < end; first_key += tile_keys) {
       const std::int64_t num_keys = std::min(tile_keys, end - first_key);
       load_keys(first_key, num_keys);
       load_values(first_key, num_keys);
       for (RowTile& tile : tiles_) {
-        const std::int64_t seen = std::min(num_keys, last_visible(tile) - first_key);
+        const std::int64_t seen = std::min(num_keys, most_visible(tile) - first_key);
         if (seen > 0) attend(tile, first_key, seen);
       }
     }
@@ -81,8 +81,8 @@ class QueryBlock {
   std::int64_t head(std::int64_t row) const noexcept {
     return kv_head_ * p_.heads_per_kv_head() + row % p_.heads_per_kv_head();
   }
-  std::int64_t first_visible_count(const RowTile& tile) const noexcept { return p_.num_visible(token(tile.first_row)); }
-  std::int64_t last_visible(const RowTile& tile) const noexcept {
+  std::int64_t fewest_visible(const RowTile& tile) const noexcept { return p_.num_visible(token(tile.first_row)); }
+  std::int64_t most_visible(const RowTile& tile) const noexcept {
     return p_.num_visible(token(tile.first_row + tile.num_rows - 1));
   }
 
@@ -133,17 +133,17 @@ class QueryBlock {
       load_mask(tile, first_key, num_keys);
       kernels_.add_mask(scores_.get(), num_keys, mask_.get());
     }
-    if (first_visible_count(tile) < first_key + num_keys) {
+    if (fewest_visible(tile) < first_key + num_keys) {
       for (std::int64_t r = 0; r < tile.num_rows; ++r) {
         num_visible_[r] =
             static_cast<T>(std::clamp<std::int64_t>(p_.num_visible(token(tile.first_row + r)) - first_key, 0, num_keys));
       }
       kernels_.hide(scores_.get(), num_keys, num_visible_.get());
     }
-    const std::vector<bool> seen = which_see_not_finite();
+    const std::vector<bool> seen = which_see_not_finite(num_keys);
     kernels_.weigh(scores_.get(), num_keys, tile.max.get(), tile.sum.get(), tile.out.get(), padded_value_dim_);
     kernels_.accumulate(values_.get(), num_keys, scores_.get(), tile.out.get(), padded_value_dim_);
-    add_not_finite(tile, first_key, seen);
+    add_not_finite(tile, first_key, num_keys, seen);
   }
 
   void load_mask(const RowTile& tile, std::int64_t first_key, std::int64_t num_keys) {
@@ -162,10 +162,11 @@ class QueryBlock {
   // Values that are infinite or NaN. A hidden key has weight 0, and 0 * NaN would leak into a row that does not see it:
   // such values are packed as zeros, and added to the rows that do see them here.
 
-  /// For every such key of the tile and every row: whether the row sees it. Empty as a rule.
-  std::vector<bool> which_see_not_finite() const {
+  /// For every such key below num_keys and every row: whether the row sees it. Empty as a rule.
+  std::vector<bool> which_see_not_finite(std::int64_t num_keys) const {
     std::vector<bool> seen;
     for (const std::int64_t i : not_finite_) {
+      if (i >= num_keys) break;
       for (std::int64_t r = 0; r < kernels_.rows; ++r) {
         seen.push_back(scores_[i * kernels_.rows + r] != -std::numeric_limits<T>::infinity());
       }
@@ -173,13 +174,15 @@ class QueryBlock {
     return seen;
   }
 
-  void add_not_finite(RowTile& tile, std::int64_t first_key, const std::vector<bool>& seen) {
-    for (std::size_t n = 0; n < not_finite_.size(); ++n) {
-      value_rows_.load(batch_, first_key + not_finite_[n], kv_head_, row_.get());
-      for (std::int64_t r = 0; r < tile.num_rows; ++r) {
-        if (!seen[n * static_cast<std::size_t>(kernels_.rows) + static_cast<std::size_t>(r)]) continue;
+  void add_not_finite(RowTile& tile, std::int64_t first_key, std::int64_t num_keys, const std::vector<bool>& seen) {
+    auto sees = seen.begin();
+    for (const std::int64_t i : not_finite_) {
+      if (i >= num_keys) break;
+      value_rows_.load(batch_, first_key + i, kv_head_, row_.get());
+      for (std::int64_t r = 0; r < kernels_.rows; ++r) {
+        if (!*sees++) continue;
         // A weight that fell below the smallest number is still not 0: times infinity it is infinity.
-        T weight = scores_[not_finite_[n] * kernels_.rows + r];
+        T weight = scores_[i * kernels_.rows + r];
         if (weight == 0) weight = std::numeric_limits<T>::min();
         for (std::int64_t d = 0; d < p_.value_dim; ++d) tile.out[d * kernels_.rows + r] += weight * row_[d];
       }
