@@ -1,11 +1,20 @@
 // Turning queries and keys.
 //
 // Tensors are f64, f32, f16 or bf16 views with axes named B, S (or T for packed tokens), H and D in any order; B and H may
-// be missing. D must be the rotation's head_dim. Channels outside the rotary slice are copied. float16 and bfloat16 are
-// widened to float32, turned, and rounded once. Values are never turned by anything here unless they are handed in.
+// be missing. D must be the rotation's head_dim. A c64 or c128 tensor holds a pair per number: D is half of head_dim and
+// contiguous, the pairing interleaved. Channels outside the rotary slice are copied, bit by bit where the dtype stays.
+// Values are never turned by anything here unless they are handed in.
+//
+// Arithmetic is in float32 (double where a tensor is f64), and the result is rounded once to its dtype. With Precision
+//     exact          u c - v s and u s + v c with one fma each, where the instruction set has it
+//     ggml           the same with fma everywhere: bit for bit ggml's CPU code, built with FMA
+//     transformers   every product and the sum are rounded to the dtype of x, and before that cos and sin:
+//                    bit for bit, given its own cos and sin (AngleTable::given)
 //
 // Common to all functions below. In place: the view's elements must not overlap each other, nor those of the other tensor.
-// Errors: Error (invalid_argument) for a wrong axis, dtype, width, length or position; nothing is written in that case.
+// A table by position needs a row for every position; one by token has as many rows as there are tokens, and positions are
+// left out. Errors: Error (invalid_argument) for a wrong axis, dtype, width, length or position, Error (unsupported) for a
+// rotation that Precision::ggml cannot express; nothing is written in that case.
 #pragma once
 
 #include "rotary/angles.hpp"
@@ -45,14 +54,16 @@ ROTARY_API void rotate_backward(const TensorView& gradient, const Rotation& rota
 
 /// Moves keys that are already rotated by `distance` positions, so that they are as if rotated at position + distance:
 /// a pure rotation, amplitude untouched, pairs as pairing_out lays them. Needed after tokens were dropped from a cache.
-/// On all axes of the position alike.
+/// On all axes of the position alike. Takes no table. In float32 a shift adds at most 2^-22 of a pair's length as an error;
+/// a thousand add up.
 ROTARY_API void shift(const TensorView& rotated, const Rotation& rotation, double distance,
                       const RotateOptions& options = {});
 /// A distance per batch row ("B"), per token ("S", "BS", "T"), or per axis and token ("AS", "ABS", "AT"); i32, i64 or f64.
 ROTARY_API void shift(const TensorView& rotated, const Rotation& rotation, const ConstTensorView& distances,
                       const RotateOptions& options = {});
 
-/// The rotation at one position as a matrix, head_dim x head_dim, row-major: y = M x. For teaching and tests.
+/// The rotation at one position as a matrix, head_dim x head_dim, row-major: y = M x, amplitude included. Block-diagonal
+/// where pairs are neighbours (Su et al. 2021, equation 15). For teaching and tests.
 ROTARY_API std::vector<double> rotation_matrix(const Rotation& rotation, const std::vector<double>& position);
 
 }  // namespace rotary
