@@ -747,6 +747,18 @@ TEST(Rotate, RefusesAnglesTooLargeToReduce) {
   EXPECT_EQ(x.values(), before);
 }
 
+TEST(Rotate, RefusesAPrecisionThatItDoesNotKnow_L5) {
+  const Rotation rotation(spec_of(Pairing::half, 4));
+  const AngleTable table = AngleTable::build(rotation, 0, 8);
+  TestTensor x(DType::f32, "SHD", {3, 1, 4});
+  for (const AngleTable* const given : {&table, static_cast<const AngleTable*>(nullptr)}) {
+    EXPECT_EQ(
+        error_sentence(ErrorCode::invalid_argument,
+                       [&] { rotate(x.fill(1), rotation, {}, {.precision = static_cast<Precision>(9), .table = given}); }),
+        "rotate: precision must be exact, transformers or ggml, got number 9");
+  }
+}
+
 TEST(Rotate, RefusesAPairingThatNobodyNamed_L5) {
   EXPECT_THROW(Rotation(RotationSpec{.head_dim = 2, .inv_freq = {1}}), Error);
   EXPECT_THROW(Rotation(RotationSpec{.head_dim = 2, .pairing_in = static_cast<Pairing>(9), .inv_freq = {1}}), Error);

@@ -58,6 +58,9 @@ const char* name(Precision precision) noexcept {
 
 AngleRows::AngleRows(const char* operation, const Rotation& rotation, Precision precision)
     : operation_(operation), rotation_(rotation), precision_(precision) {
+  if (precision != Precision::exact && precision != Precision::transformers && precision != Precision::ggml) {
+    fail_argument(operation, "precision must be exact, transformers or ggml, got number ", static_cast<int>(precision));
+  }
   if (precision == Precision::ggml) ggml_ = ggml_rope(operation, rotation);
 }
 

@@ -7,12 +7,20 @@
 #include "base/fail.h"
 
 namespace rotary {
+namespace {
+
+/// How angles are computed, if they are: a table needs none of ggml's conditions on the rotation.
+Precision recipe(const RotateOptions& options) {
+  return options.table != nullptr && options.precision == Precision::ggml ? Precision::exact : options.precision;
+}
+
+}  // namespace
 
 TokenAngles::TokenAngles(const char* operation, const Rotation& rotation, const Positions& positions, const Tokens& tokens,
                          const RotateOptions& options)
     : rotation_(rotation),
       precision_(options.precision),
-      rows_(operation, rotation, options.table == nullptr ? options.precision : Precision::exact),
+      rows_(operation, rotation, recipe(options)),
       sign_(rotation.direction()),
       table_(options.table) {
   if (table_ == nullptr || !table_->per_token()) positions_.emplace(operation, positions, tokens, rotation.num_axes());
