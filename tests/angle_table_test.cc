@@ -259,6 +259,19 @@ TEST(GivenAngleTable, IsNoRotationWhenTheColumnsOfAPairDiffer_L3) {
   EXPECT_NE(sentence(interleaved, for_halves).find("is the table laid out for another pairing?"), std::string::npos);
 }
 
+TEST(GivenAngleTable, RefusesASineThatCarriesTheSignsOfTheFormula) {
+  const Rotation rotation = rope(1e4, 8);
+  Values values = halves(rotation, 3);  // (-sin, sin), as code that multiplies by a swapped head keeps it
+  for (std::size_t i = 0; i < values.sin.size(); ++i) values.sin[i] *= i % 8 < 4 ? -1.0f : 1.0f;
+  EXPECT_NE(
+      error_sentence(ErrorCode::invalid_argument,
+                     [&] {
+                       AngleTable::given(rotation, {values.cos.data(), "ND", {3, 8}}, {values.sin.data(), "ND", {3, 8}});
+                     })
+          .find("must have the same cos and sin"),
+      std::string::npos);
+}
+
 TEST(GivenAngleTable, RefusesBuffersThatNobodyFilled_D12) {
   const Rotation rotation = rope(1e4, 8, Pairing::half, 1.25);
   const Values good = halves(rotation, 3);

@@ -90,12 +90,14 @@ TEST_F(AnglesFromMpmath, AreHalfAnUlpOfFloatAway) {
   }
 }
 
-TEST_F(AnglesFromMpmath, AreTwoUlpOfDoubleAway) {
+TEST_F(AnglesFromMpmath, AreALittleMoreThanOneUlpOfDoubleAway) {
+  // glibc's 0.55 ulp and one rounding; the promise of 2 ulp leaves room for other libraries.
+  constexpr double with_glibc = 1.06;
   constexpr double below = 0x1p-80 / 0x1p-82;  // 2^-80 in the ulp of 2^-30
   for (std::int64_t i = 0; i < count; ++i) {
     const Row<double> row = row_at<double>(turning({inv_freq[i]}), position[i]);
     for (const auto& [value, exact] : {std::pair{row.cos[0], exact_cos(i)}, std::pair{row.sin[0], exact_sin(i)}}) {
-      const double allowed = std::abs(exact.hi) < 0x1p-30 ? below : 2;
+      const double allowed = std::abs(exact.hi) < 0x1p-30 ? below : with_glibc;
       EXPECT_LE(error_in_ulp(value, exact, 0x1p-30), allowed) << position[i] << ' ' << inv_freq[i];
     }
   }
@@ -210,6 +212,7 @@ TEST(Angles, DoNotDependOnTheNumberOfPairsNorOnAlignment) {
 
 TEST(Angles, AreEqualBitForBitOnEveryInstructionSet) {
   // The sum says nothing about right or wrong (the tests above do): it is the same in the runs for every instruction set.
+  // It sees a lost error term, but no single fused step: those change one value in billions.
   std::uint64_t sum = 0xcbf29ce484222325;
   std::vector<double> inv_freq;  // without libm, whose pow may differ from machine to machine
   for (int j = 0; j < 64; ++j) inv_freq.push_back(1 / (1 + 0.37 * j * j));
