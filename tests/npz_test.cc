@@ -89,6 +89,12 @@ TEST(Npz, LeavesOutMembersThatAreNoArraysAndSaysSo) {
   EXPECT_STREQ(contents.warnings[0], "x.npz, member \"k.txt\" is no .npy array and was left out");
 }
 
+TEST(Npz, RefusesAnotherProgramsZipArchive) {
+  std::string bytes = archive(8);
+  for (std::size_t at = bytes.find("q.npy"); at != bytes.npos; at = bytes.find("q.npy")) bytes.replace(at, 5, "q.pkl");
+  EXPECT_EQ(refusal(bytes), "x.npz: a zip archive must hold .npy arrays, as numpy.savez writes them, got 1 other members");
+}
+
 TEST(Npz, RefusesTwoMembersOfOneName) {
   std::string bytes = file_bytes(folder + "/stored.npz");
   for (std::size_t at = bytes.find("k.npy"); at != bytes.npos; at = bytes.find("k.npy")) bytes.replace(at, 5, "q.npy");

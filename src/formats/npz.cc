@@ -116,6 +116,9 @@ void read_npz(std::string_view bytes, const std::string& path, FileContents& con
     tensor.name = contents.keep(std::move(name));
     contents.tensors.push_back(std::move(tensor));
   }
+  if (count > 0 && contents.tensors.empty()) {  // a PyTorch checkpoint, a document
+    fail_file(path, "a zip archive must hold .npy arrays, as numpy.savez writes them, got ", count, " other members");
+  }
 }
 
 }  // namespace rotary
