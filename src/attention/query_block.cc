@@ -181,9 +181,7 @@ class QueryBlock {
       value_rows_.load(batch_, first_key + i, kv_head_, row_.get());
       for (std::int64_t r = 0; r < kernels_.rows; ++r) {
         if (!*sees++) continue;
-        // A weight that fell below the smallest number is still not 0: times infinity it is infinity.
-        T weight = scores_[i * kernels_.rows + r];
-        if (weight == 0) weight = std::numeric_limits<T>::min();
+        const T weight = scores_[i * kernels_.rows + r];  // may have become 0: times infinity that is NaN
         for (std::int64_t d = 0; d < p_.value_dim; ++d) tile.out[d * kernels_.rows + r] += weight * row_[d];
       }
     }
