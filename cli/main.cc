@@ -46,7 +46,10 @@ int run(int argc, char** argv) {
 
   Command command;
   add_inspect(program, command);
+  add_rotate(program, command);
+  add_attend(program, command);
   add_verify(program, command);
+  add_precision(program, command);
 
   try {
     program.parse(argc, argv);

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
+#include <cstring>
 #include <map>
 #include <thread>
 
@@ -60,6 +60,22 @@ OwnTensor::OwnTensor(const Axes& axes, const Dims& shape, DType dtype) : axes_(a
   std::int64_t bytes = bit_size(dtype) / 8;  // the shapes here are those of tensors in memory: they fit
   for (const std::int64_t length : shape) bytes *= length;
   bytes_.resize(static_cast<std::size_t>(bytes));
+}
+
+OwnTensor OwnTensor::copy_of(const ConstTensorView& x) {
+  OwnTensor copy(x.axes(), x.shape(), x.dtype());
+  const auto size = static_cast<std::size_t>(bit_size(x.dtype()) / 8);
+  const auto* from = static_cast<const std::byte*>(x.data());
+  std::vector<std::int64_t> index(static_cast<std::size_t>(x.rank()), 0);
+  for (std::size_t at = 0; at < copy.bytes_.size(); at += size) {
+    std::int64_t element = 0;
+    for (int axis = 0; axis < x.rank(); ++axis) element += index[static_cast<std::size_t>(axis)] * x.strides()[axis];
+    std::memcpy(copy.bytes_.data() + at, from + element * static_cast<std::int64_t>(size), size);
+    for (int axis = x.rank() - 1; axis >= 0 && ++index[static_cast<std::size_t>(axis)] == x.shape()[axis]; --axis) {
+      index[static_cast<std::size_t>(axis)] = 0;
+    }
+  }
+  return copy;
 }
 
 void PositionOptions::add_to(CLI::App& app) {

@@ -19,11 +19,11 @@ namespace rotary::cli {
 /// A tensor of a file under this name with its axes; Error (invalid_file) where it is not there, or has another rank.
 ConstTensorView view_of(const TensorFile& file, const std::string& path, const std::string& name, const Axes& axes);
 
-/// A tensor of one's own, with the axes, sizes and dtype of another, row-major.
+/// A tensor in memory of its own, row-major.
 class OwnTensor {
  public:
   OwnTensor(const Axes& axes, const Dims& shape, DType dtype);
-  static OwnTensor like(const ConstTensorView& x) { return {x.axes(), x.shape(), x.dtype()}; }
+  static OwnTensor copy_of(const ConstTensorView& x);
 
   TensorView view() { return {bytes_.data(), dtype_, axes_, shape_}; }
 
