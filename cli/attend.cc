@@ -38,11 +38,11 @@ OwnTensor lse_like(const ConstTensorView& q) {
   return {without_channels.axes(), without_channels.shape(), q.dtype() == DType::f64 ? DType::f64 : DType::f32};
 }
 
-void refuse_window(const ChosenRotation& chosen, std::int64_t num_keys) {
-  if (chosen.sliding_window == 0 || num_keys <= chosen.sliding_window) return;
+void refuse_window(std::int64_t window, std::int64_t num_keys) {
+  if (window == 0 || num_keys <= window) return;
   throw Error(ErrorCode::unsupported,
-              ("attend: the layer's sliding window of " + std::to_string(chosen.sliding_window) +
-               " keys hides some of the " + std::to_string(num_keys) + ", which is not supported yet")
+              ("attend: the layer's sliding window of " + std::to_string(window) + " keys hides some of the " +
+               std::to_string(num_keys) + ", which is not supported yet")
                   .c_str());
 }
 
@@ -52,18 +52,19 @@ int run(const Options& options) {
   const ConstTensorView k = view_of(file, options.file, options.k, options.axes.c_str());
   const ConstTensorView v = view_of(file, options.file, options.v, options.axes.c_str());
   const ChosenPositions positions(file, options.positions, k);
-  const ChosenRotation chosen = choose_rotation(options.rotation, positions.length());
-  refuse_window(chosen, k.size('S'));
+  const RotationSource source(options.rotation);
+  const Rotation rotation = source.rotation(positions.length());
+  refuse_window(source.sliding_window(), k.size('S'));
 
   ThreadPool pool = options.threads.pool();
   OwnTensor out = output_like(q, v.size('D'));
   OwnTensor lse = lse_like(q);
-  AttentionOptions how{.rotation = &chosen.rotation,
+  AttentionOptions how{.rotation = &rotation,
                        .q_positions = positions.positions(),
                        .k_positions = positions.positions(),
                        .precision = options.precision,
                        .causal = options.causal,
-                       .scale = options.scale == 0 ? chosen.softmax_scale : options.scale,
+                       .scale = options.scale == 0 ? source.softmax_scale() : options.scale,
                        .executor = &pool};
   if (options.lse) how.lse = lse.view();
   attention(q, k, v, out.view(), how);

@@ -2,6 +2,9 @@
 #pragma once
 
 #include <functional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 
@@ -18,6 +21,24 @@ enum Exit : int {
 
 /// The subcommand chosen by the command line; returns the exit code.
 using Command = std::function<int()>;
+
+/// An option that takes one of a few words.
+template <class T>
+CLI::Option* add_choice(CLI::App& app, const std::string& option, T& value, std::vector<std::pair<std::string, T>> choices,
+                        const std::string& help) {
+  std::vector<std::string> words;
+  std::string list;
+  for (const auto& [word, meaning] : choices) {
+    words.push_back(word);
+    list += (list.empty() ? "" : "|") + word;
+  }
+  const auto take = [&value, choices](const std::string& given) {
+    for (const auto& [word, meaning] : choices) {
+      if (word == given) value = meaning;
+    }
+  };
+  return app.add_option_function<std::string>(option, take, help)->check(CLI::IsMember(words))->option_text(list);
+}
 
 void add_inspect(CLI::App& program, Command& command);
 void add_rotate(CLI::App& program, Command& command);

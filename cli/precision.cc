@@ -24,7 +24,7 @@ struct Options {
 Rotation rotation_for(const Options& options) {
   const double longest = *std::max_element(options.positions.begin(), options.positions.end());
   const bool fits = longest >= 0 && longest < 9e15;
-  return choose_rotation(options.rotation, fits ? static_cast<std::int64_t>(longest) + 1 : 0).rotation;
+  return RotationSource(options.rotation).rotation(fits ? static_cast<std::int64_t>(longest) + 1 : 0);
 }
 
 Json error_json(const PairError& error) { return {{"angle", error.angle}, {"value", error.value}, {"ulp", error.ulp}}; }

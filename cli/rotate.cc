@@ -37,9 +37,10 @@ std::vector<std::string> chosen_tensors(const Options& options, const TensorFile
   throw Error(ErrorCode::invalid_argument, ("say with --tensor which tensors to turn: " + names).c_str());
 }
 
-void turn(const Options& options, const TensorView& x, const TensorFile& file, Executor& executor) {
+void turn(const Options& options, const TensorView& x, const TensorFile& file, const RotationSource& source,
+          Executor& executor) {
   const ChosenPositions positions(file, options.positions, x);
-  const Rotation rotation = choose_rotation(options.rotation, positions.length()).rotation;
+  const Rotation rotation = source.rotation(positions.length());
   const RotateOptions how{.precision = options.precision, .executor = &executor};
   if (options.shift) {
     shift(x, rotation, *options.shift, how);
@@ -52,6 +53,7 @@ void turn(const Options& options, const TensorView& x, const TensorFile& file, E
 
 int run(const Options& options) {
   const TensorFile file(options.file.c_str());
+  const RotationSource source(options.rotation);
   ThreadPool pool = options.threads.pool();
   const std::vector<std::string> names = chosen_tensors(options, file);
   std::vector<OwnTensor> turned;
@@ -63,7 +65,7 @@ int run(const Options& options) {
       throw Error(ErrorCode::unsupported, (options.file + ": " + name + " must hold floats to be turned").c_str());
     }
     turned.push_back(OwnTensor::copy_of(x));
-    turn(options, turned.back().view(), file, pool);
+    turn(options, turned.back().view(), file, source, pool);
     outputs.push_back({name.c_str(), turned.back().view()});
   }
   write_tensors(options.out.c_str(), outputs);

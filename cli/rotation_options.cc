@@ -2,8 +2,8 @@
 
 #include <cmath>
 #include <iostream>
-#include <map>
 
+#include "command.h"
 #include "rotary/error.hpp"
 #include "rotary/frequencies.hpp"
 
@@ -20,17 +20,6 @@ Rotation by_hand(const RotationOptions& options) {
   spec.rotary_offset = options.rotary_offset;
   spec.pairing_in = options.pairing;
   spec.inv_freq = default_frequencies(options.base, spec.rotary_dim).inv_freq;
-  return Rotation(std::move(spec));
-}
-
-Rotation with_pairing(const Rotation& rotation, Pairing pairing) {
-  RotationSpec spec;
-  spec.head_dim = rotation.head_dim();
-  spec.rotary_dim = rotation.rotary_dim();
-  spec.rotary_offset = rotation.rotary_offset();
-  spec.pairing_in = pairing;
-  spec.inv_freq = rotation.inv_freq();
-  spec.amplitude = rotation.amplitude();
   return Rotation(std::move(spec));
 }
 
@@ -54,30 +43,34 @@ LayerRotation choose_layer(const ModelRotations& model, std::int64_t layer) {
   return model.layer(layer < 0 ? 0 : layer);
 }
 
-ChosenRotation choose_rotation(const RotationOptions& options, std::int64_t length) {
-  if (options.model.empty()) {
-    Rotation rotation = by_hand(options);
-    const double scale = 1 / std::sqrt(static_cast<double>(rotation.head_dim()));
-    return {std::move(rotation), scale, 0};
+RotationSource::RotationSource(const RotationOptions& options) : options_(options) {
+  if (options.model.empty()) by_hand_ = by_hand(options);
+  else {
+    model_ = read_model(options.model.c_str());
+    layer_ = choose_layer(*model_, options.layer);
   }
-  const ModelRotations model = read_model(options.model.c_str());
-  const LayerRotation layer = choose_layer(model, options.layer);
-  Rotation rotation = layer.rotation(length);
-  if (options.pairing != Pairing::unspecified) rotation = with_pairing(rotation, options.pairing);
-  return {std::move(rotation), layer.softmax_scale(), layer.sliding_window()};
+}
+
+double RotationSource::softmax_scale() const {
+  return layer_ ? layer_->softmax_scale() : 1 / std::sqrt(static_cast<double>(by_hand_->head_dim()));
+}
+
+std::int64_t RotationSource::sliding_window() const { return layer_ ? layer_->sliding_window() : 0; }
+
+Rotation RotationSource::rotation(std::int64_t length) const {
+  if (by_hand_) return *by_hand_;
+  Rotation rotation = layer_->rotation(length);
+  return options_.pairing == Pairing::unspecified ? rotation : with_pairing(rotation, options_.pairing);
 }
 
 void add_pairing(CLI::App& app, Pairing& pairing, const std::string& help) {
-  static const std::map<std::string, Pairing> names{{"half", Pairing::half}, {"interleaved", Pairing::interleaved}};
-  app.add_option("--pairing", pairing, help)->transform(CLI::CheckedTransformer(names))->option_text("half|interleaved");
+  add_choice<Pairing>(app, "--pairing", pairing, {{"half", Pairing::half}, {"interleaved", Pairing::interleaved}}, help);
 }
 
 void add_precision(CLI::App& app, Precision& precision) {
-  static const std::map<std::string, Precision> names{
-      {"exact", Precision::exact}, {"transformers", Precision::transformers}, {"ggml", Precision::ggml}};
-  app.add_option("--precision", precision, "Of cos and sin: exact, or as a system makes them (default: exact)")
-      ->transform(CLI::CheckedTransformer(names))
-      ->option_text("exact|transformers|ggml");
+  add_choice<Precision>(app, "--precision", precision,
+                        {{"exact", Precision::exact}, {"transformers", Precision::transformers}, {"ggml", Precision::ggml}},
+                        "Of cos and sin: exact, or as a system makes them (default: exact)");
 }
 
 }  // namespace rotary::cli

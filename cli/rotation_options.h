@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include <CLI/CLI.hpp>
@@ -24,15 +25,22 @@ struct RotationOptions {
   void add_to(CLI::App& app);
 };
 
-/// What the options say.
-struct ChosenRotation {
-  Rotation rotation;
-  double softmax_scale;         ///< 1 / sqrt(head_dim) where it was given by hand
-  std::int64_t sliding_window;  ///< 0: none
-};
+/// What the options say. Warnings of the model go to stderr once.
+class RotationSource {
+ public:
+  explicit RotationSource(const RotationOptions& options);
 
-/// `length`: the largest position + 1, for rules that depend on it. Warnings of the model go to stderr.
-ChosenRotation choose_rotation(const RotationOptions& options, std::int64_t length);
+  /// `length`: the largest position + 1, for rules that depend on it.
+  Rotation rotation(std::int64_t length) const;
+  double softmax_scale() const;         ///< 1 / sqrt(head_dim) where the numbers were given by hand
+  std::int64_t sliding_window() const;  ///< 0: none
+
+ private:
+  RotationOptions options_;
+  std::optional<Rotation> by_hand_;
+  std::optional<ModelRotations> model_;
+  std::optional<LayerRotation> layer_;
+};
 
 /// The layer that was asked for; without --layer the only one, where all layers are alike. Warnings go to stderr.
 LayerRotation choose_layer(const ModelRotations& model, std::int64_t layer);

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <map>
 #include <thread>
 
+#include "command.h"
 #include "output.h"
 #include "rotary/error.hpp"
 
@@ -124,11 +124,9 @@ void ChosenPositions::take(const StoredTensor& ids, const ConstTensorView& x, co
 }
 
 CLI::Option* add_causal(CLI::App& app, Causal& causal, const std::string& help) {
-  static const std::map<std::string, Causal> names{
-      {"none", Causal::none}, {"top_left", Causal::top_left}, {"bottom_right", Causal::bottom_right}};
-  return app.add_option("--causal", causal, help)
-      ->transform(CLI::CheckedTransformer(names))
-      ->option_text("none|top_left|bottom_right");
+  return add_choice<Causal>(
+      app, "--causal", causal,
+      {{"none", Causal::none}, {"top_left", Causal::top_left}, {"bottom_right", Causal::bottom_right}}, help);
 }
 
 void add_axes(CLI::App& app, std::string& axes) {

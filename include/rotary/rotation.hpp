@@ -94,4 +94,8 @@ class ROTARY_API Rotation {
   int num_axes_ = 1;
 };
 
+/// The same turns of a slice whose channels are paired otherwise, in and out: half or interleaved. For q and k of weights
+/// whose rows were permuted, such as those in a GGUF.
+ROTARY_API Rotation with_pairing(const Rotation& rotation, Pairing pairing);
+
 }  // namespace rotary

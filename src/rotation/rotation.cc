@@ -157,4 +157,20 @@ Rotation::Rotation(RotationSpec spec) : spec_(std::move(spec)) {
   }
 }
 
+Rotation with_pairing(const Rotation& rotation, Pairing pairing) {
+  for (const Pairing given : {rotation.pairing_in(), rotation.pairing_out(), pairing}) {
+    if (given == Pairing::listed) fail_argument("with_pairing", "pairs that are listed one by one cannot be exchanged");
+  }
+  RotationSpec spec;
+  spec.head_dim = rotation.head_dim();
+  spec.rotary_dim = rotation.rotary_dim();
+  spec.rotary_offset = rotation.rotary_offset();
+  spec.pairing_in = pairing;
+  spec.inv_freq = rotation.inv_freq();
+  spec.axis = rotation.axis();
+  spec.amplitude = rotation.amplitude();
+  spec.direction = rotation.direction();
+  return Rotation(std::move(spec));
+}
+
 }  // namespace rotary

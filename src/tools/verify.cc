@@ -324,19 +324,6 @@ class Verification {
   Comparison q_rot_{"q_rot"}, k_rot_{"k_rot"}, attn_out_{"attn_out"};
 };
 
-Rotation with_pairing(const Rotation& rotation, Pairing pairing) {
-  RotationSpec spec;
-  spec.head_dim = rotation.head_dim();
-  spec.rotary_dim = rotation.rotary_dim();
-  spec.rotary_offset = rotation.rotary_offset();
-  spec.pairing_in = pairing;
-  spec.inv_freq = rotation.inv_freq();
-  spec.axis = rotation.axis();
-  spec.amplitude = rotation.amplitude();
-  spec.direction = rotation.direction();
-  return Rotation(std::move(spec));
-}
-
 std::int64_t length_of(const Capture& capture, int num_axes) {
   const ConstTensorView& any = capture.q ? capture.q : capture.k;
   const TokenPositions positions(operation, capture.positions, tokens_of(operation, any), num_axes);

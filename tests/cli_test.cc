@@ -1,0 +1,277 @@
+// The program, as a shell sees it: stdout, stderr and exit code of every command.
+#include <gtest/gtest.h>
+
+#include <sys/wait.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "rotary/tensor_file.hpp"
+#include "support/temporary_folder.h"
+
+namespace rotary {
+namespace {
+
+using nlohmann::json;
+
+const std::string program = ROTARY_PROGRAM;
+const std::string data = ROTARY_TEST_DATA;
+const std::string capture = data + "/smollm2/layer-00.safetensors";
+const std::string model = " --model " + data + "/smollm2/config.json";
+
+std::string contents(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+struct Result {
+  int code;
+  std::string out, err;
+};
+
+class Program : public testing::Test {
+ protected:
+  Result run(const std::string& arguments) const {
+    return shell("'" + program + "' " + arguments + " > '" + folder_.path("out") + "' 2> '" + folder_.path("err") + "'");
+  }
+  Result shell(const std::string& command) const {
+    const int status = std::system(command.c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), contents(folder_.path("out")),
+            contents(folder_.path("err"))};
+  }
+  /// An error is one sentence on stderr, and nothing on stdout.
+  void expect_error(int code, const std::string& arguments, const std::string& words) const {
+    const Result result = run(arguments);
+    EXPECT_EQ(result.code, code) << arguments << "\n" << result.err;
+    EXPECT_EQ(result.out, "") << arguments;
+    EXPECT_NE(result.err.find("rotary: "), std::string::npos) << arguments << "\n" << result.err;
+    EXPECT_NE(result.err.find(words), std::string::npos) << arguments << "\n" << result.err;
+    EXPECT_EQ(result.err.find('\n'), result.err.size() - 1) << "one line: " << result.err;
+  }
+  std::string made(const std::string& name) const { return folder_.path(name); }
+
+  TemporaryFolder folder_;
+};
+
+float largest_difference(const StoredTensor& a, const StoredTensor& b) {
+  EXPECT_EQ(a.shape, b.shape);
+  const auto* x = static_cast<const float*>(a.data);
+  const auto* y = static_cast<const float*>(b.data);
+  float largest = 0;
+  for (std::int64_t i = 0; i < a.num_bytes / 4; ++i) largest = std::max(largest, std::abs(x[i] - y[i]));
+  return largest;
+}
+
+TEST_F(Program, SaysItsVersionCommitAndInstructionSet) {
+  const Result result = run("--version");
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.out.rfind("rotary 0.", 0), 0u) << result.out;
+  const Result forced = shell("ROTARY_ISA=scalar '" + program + "' --version > '" + folder_.path("out") + "'");
+  EXPECT_NE(forced.out.find("scalar"), std::string::npos) << forced.out;
+}
+
+TEST_F(Program, BeginsItsHelpWithAnExample) {
+  for (const char* command : {"", "inspect", "rotate", "attend", "verify", "precision"}) {
+    const Result result = run(std::string(command) + " --help");
+    EXPECT_EQ(result.code, 0) << command;
+    EXPECT_EQ(result.out.rfind("Example: ", 0), 0u) << result.out;
+    EXPECT_NE(result.out.find(std::string("rotary ") + (*command ? command : "verify")), std::string::npos) << result.out;
+    EXPECT_EQ(result.err, "");
+  }
+}
+
+TEST_F(Program, RefusesWrongUsage) {
+  expect_error(2, "", "--help");
+  expect_error(2, "turn", "turn");
+  expect_error(2, "inspect", "PATH");
+  expect_error(2, "inspect x --layer two", "--layer");
+  expect_error(2, "verify " + capture + model, "--layer");
+  expect_error(2, "verify " + capture + model + " --layer 0 --pairing both", "half");
+  expect_error(2, "verify " + capture + model + " --layer 0 --axes BHSS", "axes");
+  expect_error(2, "verify " + capture + model + " --layer 0 --map queries=q", "--map");
+  expect_error(2, "verify " + capture + model + " --layer 30", "0 to 29");
+  expect_error(2, "attend " + capture + model + " -o " + made("a.npz"), "--causal");
+  expect_error(2, "rotate " + capture + model + " -o " + made("a.npz"), "--tensor");
+  expect_error(2, "rotate " + capture + " --tensor q -o " + made("a.npz"), "--model");
+  expect_error(2, "precision --base 10000 --head-dim 7 --pairing half", "rotary_dim");
+}
+
+TEST_F(Program, RefusesFilesThatCannotBeRead) {
+  expect_error(3, "inspect " + made("missing.json"), "missing.json");
+  expect_error(3, "verify " + made("missing.safetensors") + model + " --layer 0", "missing.safetensors");
+  expect_error(3, "inspect " + folder_.write("broken.json", "{"), "broken.json");
+  expect_error(3, "verify " + folder_.write("short.safetensors", "abc") + model + " --layer 0", "short.safetensors");
+  expect_error(3, "rotate " + capture + model + " --tensor q -o " + made("no/such/folder.npy"), "folder.npy");
+}
+
+TEST_F(Program, RefusesFamiliesThatItDoesNotKnow) {
+  expect_error(4, "inspect " + folder_.write("config.json", R"({"model_type": "cohere"})"), "cohere");
+}
+
+TEST_F(Program, ReportsAFullDisk) {
+  if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "no /dev/full here";
+  const Result result =
+      shell("'" + program + "' inspect " + data + "/smollm2/config.json > /dev/full 2> '" + made("err") + "'");
+  EXPECT_EQ(result.code, 3);
+  EXPECT_NE(result.err.find("standard output"), std::string::npos) << result.err;
+}
+
+TEST_F(Program, ReportsAClosedPipe) {
+  const Result result = shell("'" + program + "' inspect " + data + "/smollm2/config.json >&- 2> '" + made("err") + "'");
+  EXPECT_NE(result.code, 0);
+  const Result piped = shell("{ '" + program + "' precision --json" + model + "; echo $? > '" + made("out") + "'; } 2> '" +
+                             made("err") + "' | true");
+  EXPECT_NE(piped.out, "0\n");
+}
+
+TEST_F(Program, InspectPrintsTheRotationAndItsSources) {
+  const Result text = run("inspect " + data + "/smollm2/config.json");
+  EXPECT_EQ(text.code, 0);
+  EXPECT_NE(text.out.find("config.json: rope_theta"), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("pairing half"), std::string::npos) << text.out;
+
+  const Result result = run("inspect " + data + "/smollm2/config.json --json");
+  ASSERT_EQ(result.code, 0);
+  const json model_json = json::parse(result.out);
+  EXPECT_EQ(model_json["schema"], 1);
+  EXPECT_EQ(model_json["model_type"], "llama");
+  ASSERT_EQ(model_json["layers"].size(), 1u);
+  const json& layers = model_json["layers"][0];
+  EXPECT_EQ(layers["first"], 0);
+  EXPECT_EQ(layers["last"], 29);
+  EXPECT_EQ(layers["rotates"], true);
+  EXPECT_EQ(layers["pairing_in"], "half");
+  EXPECT_EQ(layers["softmax_scale"], 0.125);
+  EXPECT_EQ(layers["num_q_heads"], 9);
+  EXPECT_EQ(layers["num_kv_heads"], 3);
+  EXPECT_EQ(layers["provenance"]["base"], json({{"value", 100000.0}, {"source", "config.json: rope_theta"}}));
+  ASSERT_EQ(layers["inv_freq"].size(), 32u);
+  EXPECT_EQ(layers["inv_freq"][31].get<double>(), 1.4330125702369627e-05);  // 100000^(-62/64), mpmath
+}
+
+TEST_F(Program, InspectShowsOneLayerAtOneLength) {
+  const std::string path = data + "/models/llama-2-dynamic-ntk/config.json";
+  const json at_4096 = json::parse(run("inspect " + path + " --layer 7 --length 4096 --json").out);
+  const json at_8192 = json::parse(run("inspect " + path + " --layer 7 --length 8192 --json").out);
+  EXPECT_EQ(at_4096["layers"][0]["first"], 7);
+  EXPECT_EQ(at_4096["layers"][0]["depends_on_length"], true);
+  EXPECT_GT(at_4096["layers"][0]["inv_freq"][63].get<double>(), at_8192["layers"][0]["inv_freq"][63].get<double>());
+}
+
+TEST_F(Program, VerifyAgreesWithBothCapturedLayers) {
+  for (const char* layer : {"00", "15"}) {
+    const Result result = run("verify " + data + "/smollm2/layer-" + layer + ".safetensors" + model + " --layer 0 --json");
+    ASSERT_EQ(result.code, 0) << result.err;
+    const json report = json::parse(result.out);
+    EXPECT_EQ(report["ok"], true);
+    EXPECT_EQ(report.size(), 2u);
+    ASSERT_EQ(report["tensors"].size(), 3u);
+    for (const char* tensor : {"q_rot", "k_rot", "attn_out"}) {
+      const json& check = report["tensors"][tensor];
+      EXPECT_EQ(check["ok"], true) << tensor;
+      EXPECT_LE(check["max_abs_diff"].get<double>(), check["bound"].get<double>()) << tensor;
+      EXPECT_LT(check["max_abs_diff"].get<double>(), 5e-5) << tensor;
+    }
+    EXPECT_NE(result.err.find("position_ids in the file, 0 to 172"), std::string::npos) << result.err;
+  }
+}
+
+TEST_F(Program, VerifySaysThatNothingMatchesInTheWrongPairing) {
+  const Result json_result = run("verify " + capture + model + " --layer 0 --pairing interleaved --json");
+  EXPECT_EQ(json_result.code, 1);
+  EXPECT_EQ(json::parse(json_result.out)["ok"], false);
+  EXPECT_NE(json_result.err.find("nothing matches"), std::string::npos) << json_result.err;
+  const Result text = run("verify " + capture + model + " --layer 0 --pairing interleaved");
+  EXPECT_EQ(text.code, 1);
+  EXPECT_NE(text.out.find("nothing matches"), std::string::npos) << text.out;
+}
+
+TEST_F(Program, VerifyFindsTensorsUnderOtherNames) {
+  const TensorFile file(capture.c_str());
+  const std::string renamed = made("renamed.safetensors");
+  write_tensors(renamed.c_str(),
+                {{"layers.0.query", file.at("q").view("BHSD")}, {"turned", file.at("q_rot").view("BHSD")}});
+  EXPECT_EQ(run("verify " + renamed + model + " --layer 0 --map q=layers.0.query,q_rot=turned").code, 0);
+  EXPECT_EQ(run("verify " + renamed + model + " --layer 0 --map q=layers.0.query --map q_rot=turned").code, 0);
+  expect_error(3, "verify " + renamed + model + " --layer 0", "q_rot");
+  expect_error(3, "verify " + renamed + model + " --layer 0 --map q_rot=turned", "q is missing");
+  expect_error(3, "verify " + renamed + model + " --layer 0 --map q=lost,q_rot=turned", "lost");
+  // Without position_ids they are counted, which says so.
+  EXPECT_NE(
+      run("verify " + renamed + model + " --layer 0 --map q=layers.0.query,q_rot=turned").err.find("counted, 0 to 172"),
+      std::string::npos);
+  // And an offset that is not there is noticed.
+  EXPECT_EQ(run("verify " + renamed + model + " --layer 0 --map q=layers.0.query,q_rot=turned --offset 1").code, 1);
+}
+
+TEST_F(Program, VerifyRefusesHeadsThatAreNotTheModels) {
+  expect_error(2, "verify " + capture + " --model " + data + "/models/llama-3-8b/config.json --layer 0", "num_q_heads");
+}
+
+TEST_F(Program, RotateGivesWhatTheModelComputedAndTakesItBack) {
+  const TensorFile real(capture.c_str());
+  ASSERT_EQ(run("rotate " + capture + model + " --tensor q --tensor k -o " + made("turned.safetensors")).code, 0);
+  const TensorFile turned(made("turned.safetensors").c_str());
+  EXPECT_LT(largest_difference(turned.at("q"), real.at("q_rot")), 5e-5);
+  EXPECT_LT(largest_difference(turned.at("k"), real.at("k_rot")), 5e-5);
+  EXPECT_EQ(turned.tensors().size(), 2u);
+
+  ASSERT_EQ(run("rotate " + made("turned.safetensors") + model + " --tensor q --inverse -o " + made("back.npy")).code, 0);
+  EXPECT_LT(largest_difference(TensorFile(made("back.npy").c_str()).at(""), real.at("q")), 5e-6);
+}
+
+TEST_F(Program, RotateShiftsAsIfTheTokensStoodElsewhere) {
+  const std::string by_hand = " --base 100000 --head-dim 64 --pairing half --tensor k -o ";
+  ASSERT_EQ(run("rotate " + capture + by_hand + made("near.npz")).code, 0);
+  ASSERT_EQ(run("rotate " + capture + " --offset 1000" + by_hand + made("far.npz")).code, 0);
+  ASSERT_EQ(run("rotate " + made("near.npz") + " --shift 1000" + by_hand + made("shifted.npz")).code, 0);
+  EXPECT_LT(
+      largest_difference(TensorFile(made("far.npz").c_str()).at("k"), TensorFile(made("shifted.npz").c_str()).at("k")),
+      1e-5);
+}
+
+TEST_F(Program, RotateTakesPositionsFromAnotherFile) {
+  const TensorFile real(capture.c_str());
+  write_npy(made("ids.npy").c_str(), real.at("position_ids").view("BS"));
+  write_npy(made("q.npy").c_str(), real.at("q").view("BHSD"));
+  ASSERT_EQ(
+      run("rotate " + made("q.npy") + model + " --position-ids " + made("ids.npy") + " -o " + made("turned.npy")).code, 0);
+  EXPECT_LT(largest_difference(TensorFile(made("turned.npy").c_str()).at(""), real.at("q_rot")), 5e-5);
+  expect_error(3, "rotate " + made("q.npy") + model + " --position-ids lost.npy -o " + made("turned.npy"), "lost.npy");
+  expect_error(3, "rotate " + made("q.npy") + model + " --axes HSD -o " + made("turned.npy"), "--axes");
+}
+
+TEST_F(Program, AttendGivesWhatTheModelComputed) {
+  const TensorFile real(capture.c_str());
+  ASSERT_EQ(run("attend " + capture + model + " --causal bottom_right --lse -o " + made("out.safetensors")).code, 0);
+  const TensorFile out(made("out.safetensors").c_str());
+  EXPECT_LT(largest_difference(out.at("attn_out"), real.at("attn_out")), 2e-5);
+  EXPECT_EQ(out.at("lse").shape, (std::vector<std::int64_t>{1, 9, 173}));
+  ASSERT_EQ(run("attend " + capture + model + " --causal none -o " + made("all.safetensors")).code, 0);
+  EXPECT_GT(largest_difference(TensorFile(made("all.safetensors").c_str()).at("attn_out"), real.at("attn_out")), 0.01);
+}
+
+TEST_F(Program, PrecisionShowsExactTablesWithinOneUlp) {
+  const Result result = run("precision --json" + model);
+  ASSERT_EQ(result.code, 0) << result.err;
+  const json report = json::parse(result.out);
+  std::vector<double> positions;
+  for (const json& row : report["rows"]) {
+    if (row["recipe"] != "exact") continue;
+    positions.push_back(row["position"]);
+    EXPECT_LE(row["worst"]["ulp"].get<double>(), 1) << row["position"];
+  }
+  EXPECT_EQ(positions, (std::vector<double>{1, 1e5, 1e6, 1e9}));
+  const Result text = run("precision --position 131072 --pairs" + model);
+  EXPECT_NE(text.out.find("131072"), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("bfloat16"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace rotary
