@@ -222,6 +222,30 @@ TEST(Rotation, DividesByTwoPiToOneHundredAndFourBits) {
   }
 }
 
+TEST(WithPairing, ChangesThePairsAndNothingElse) {
+  const Rotation half({.head_dim = 12,
+                       .rotary_offset = 2,
+                       .pairing_in = Pairing::half,
+                       .inv_freq = {1, 0.5, 0.25},
+                       .axis = {0, 1, 0},
+                       .amplitude = 1.5,
+                       .direction = -1});
+  const Rotation interleaved = with_pairing(half, Pairing::interleaved);
+  EXPECT_EQ(interleaved.pairs_in(), (std::vector<rotary::Pair>{{2, 3}, {4, 5}, {6, 7}}));
+  EXPECT_EQ(interleaved.pairs_out(), interleaved.pairs_in());
+  EXPECT_EQ(interleaved.inv_freq(), half.inv_freq());
+  EXPECT_EQ(interleaved.axis(), half.axis());
+  EXPECT_EQ(interleaved.head_dim(), 12);
+  EXPECT_EQ(interleaved.amplitude(), 1.5);
+  EXPECT_EQ(interleaved.direction(), -1);
+  EXPECT_EQ(with_pairing(interleaved, Pairing::half).pairs_in(), half.pairs_in());
+
+  EXPECT_THROW(with_pairing(half, Pairing::listed), rotary::Error);
+  EXPECT_THROW(with_pairing(half, Pairing::unspecified), rotary::Error);
+  const Rotation listed({.head_dim = 4, .pairing_in = Pairing::listed, .inv_freq = {1}, .pairs_in = {{0, 3}}});
+  EXPECT_THROW(with_pairing(listed, Pairing::half), rotary::Error);
+}
+
 TEST(PairingName, IsTheOneThatFilesUse) {
   EXPECT_STREQ(rotary::name(Pairing::half), "half");
   EXPECT_STREQ(rotary::name(Pairing::interleaved), "interleaved");
