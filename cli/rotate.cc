@@ -37,18 +37,12 @@ std::vector<std::string> chosen_tensors(const Options& options, const TensorFile
   throw Error(ErrorCode::invalid_argument, ("say with --tensor which tensors to turn: " + names).c_str());
 }
 
-void turn(const Options& options, const TensorView& x, const TensorFile& file, const RotationSource& source,
+void turn(const Options& options, const TensorView& x, const Rotation& rotation, const Positions& positions,
           Executor& executor) {
-  const ChosenPositions positions(file, options.positions, x);
-  const Rotation rotation = source.rotation(positions.length());
   const RotateOptions how{.precision = options.precision, .executor = &executor};
-  if (options.shift) {
-    shift(x, rotation, *options.shift, how);
-    return;
-  }
-  if (options.inverse) unrotate(x, rotation, positions.positions(), how);
-  else rotate(x, rotation, positions.positions(), how);
-  std::cerr << "rotary: positions: " << positions.description() << '\n';
+  if (options.shift) shift(x, rotation, *options.shift, how);
+  else if (options.inverse) unrotate(x, rotation, positions, how);
+  else rotate(x, rotation, positions, how);
 }
 
 int run(const Options& options) {
@@ -59,16 +53,20 @@ int run(const Options& options) {
   std::vector<OwnTensor> turned;
   turned.reserve(names.size());
   std::vector<TensorToWrite> outputs;
+  std::string used_positions;
   for (const std::string& name : names) {
     const ConstTensorView x = view_of(file, options.file, name, options.axes.c_str());
     if (!is_real_float(x.dtype())) {
       throw Error(ErrorCode::unsupported, (options.file + ": " + name + " must hold floats to be turned").c_str());
     }
     turned.push_back(OwnTensor::copy_of(x));
-    turn(options, turned.back().view(), file, source, pool);
+    const ChosenPositions positions(file, options.positions, x);
+    turn(options, turned.back().view(), source.rotation(positions.length()), positions.positions(), pool);
+    used_positions = positions.description();
     outputs.push_back({name.c_str(), turned.back().view()});
   }
   write_tensors(options.out.c_str(), outputs);
+  if (!options.shift) std::cerr << "rotary: positions: " << used_positions << '\n';
   return Exit::right;
 }
 
