@@ -42,7 +42,7 @@ void Svg::line(Point from, Point to, const std::string& color, double width, con
 
 void Svg::curve(const std::vector<Point>& points, const std::string& color, double width) {
   std::string list;
-  for (const auto& [x, y] : points) list += (list.empty() ? "" : " ") + pixels(x) + "," + pixels(y);
+  for (const auto& [x, y] : points) list.append(pixels(x)).append(",").append(pixels(y)).append(" ");
   body_ += "<polyline fill=\"none\" stroke-linejoin=\"round\"" + attribute("points", list) + attribute("stroke", color) +
            attribute("stroke-width", width) + "/>\n";
 }
