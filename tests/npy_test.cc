@@ -165,7 +165,8 @@ TEST(Npy, MapsWellPlacedDataWithoutACopy) {
 TEST(Npy, SwapsTheBytesOfEveryWidthAndOfEachHalfOfAComplexNumber) {
   const auto swapped = [](const std::string& descr, const std::string& data) {
     FileContents contents;
-    const StoredTensor tensor = read_npy(npy(header(descr, "(1,)"), data), "x.npy", contents);
+    const std::string bytes = npy(header(descr, "(1,)"), data);
+    const StoredTensor tensor = read_npy(bytes, "x.npy", contents);
     return std::string(static_cast<const char*>(tensor.data), data.size());
   };
   EXPECT_EQ(swapped(">u1", "a"), "a");
