@@ -27,6 +27,7 @@ def main():
     for digits in range(64):
         lengths = [10 ** (min(18, digits - at) - 1) if digits > at else 0 for at in range(0, 64, 18)]
         cases.append(preamble("float32", [5] + lengths, False))
+        cases.append(preamble("float32", lengths + [5], True))
     cases += [preamble("float32", s, f) for s in ((), (7,), (1234567,), (10 ** 18, 0), (3, 10 ** 6)) for f in (False, True)]
     out.write_text("[\n" + ",\n".join(json.dumps(c) for c in cases) + "\n]\n")
 
