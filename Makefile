@@ -4,7 +4,8 @@
 # CMAKE_FLAGS   more settings for cmake, such as CMAKE_FLAGS=-DROTARY_WERROR=ON
 
 JOBS ?= $(shell tools/jobs.sh)
-build = cmake --preset $(1) $(CMAKE_FLAGS) && cmake --build --preset $(1) -j $(JOBS)
+# $(call build,PRESET) builds all of it; $(call build,PRESET,TARGET ...) no more than that
+build = cmake --preset $(1) $(CMAKE_FLAGS) && cmake --build --preset $(1) -j $(JOBS) $(if $(2),--target $(2))
 
 .PHONY: help
 help: ## list these commands
@@ -19,7 +20,8 @@ build: setup ## set up and build everything; the program is build/release/rotary
 	$(call build,release)
 
 .PHONY: demo
-demo: build ## set up, build, and check two layers of a real model
+demo: setup ## set up, build the program, and check two layers of a real model
+	$(call build,release,rotary_program demo)
 	examples/demo.sh
 
 .PHONY: test
@@ -29,7 +31,8 @@ test: build ## set up, build, and run all tests
 .PHONY: bench
 bench: ## set up, build, and run the benchmarks
 	@tools/setup.sh build bench
-	cmake --preset release $(CMAKE_FLAGS) -DROTARY_BENCH=ON && cmake --build --preset release -j $(JOBS) --target benchmarks
+	cmake --preset release $(CMAKE_FLAGS) -DROTARY_BENCH=ON
+	cmake --build --preset release -j $(JOBS) --target benchmarks
 	@for bench in build/release/bench/*_bench; do echo "== $$bench"; $$bench || exit; done
 
 .PHONY: lint
