@@ -1,5 +1,5 @@
 #!/bin/sh
-# setup.sh GROUP...: sees what the groups (build, bench, lint, clang) need and installs what is missing: Debian and Ubuntu
+# setup.sh GROUP...: sees what the groups (build, bench, lint, clang, arm) need and installs what is missing: Debian and Ubuntu
 # packages. On other systems it names what to install. Silent and quick when all is there.
 set -eu
 
@@ -19,6 +19,7 @@ bench  libbenchmark-dev    pkg-config --exists benchmark
 lint   clang-format        command -v clang-format
 lint   clang-tidy          command -v clang-tidy
 clang  clang               command -v clang++
+arm    g++-aarch64-linux-gnu  command -v aarch64-linux-gnu-g++
 '
 
 missing() {
