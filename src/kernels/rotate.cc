@@ -8,8 +8,10 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include <cassert>
 #include <cmath>
 #include <cstring>
+#include <type_traits>
 
 #include "kernels/dispatch.h"
 #include "kernels/float16-inl.h"
@@ -206,39 +208,47 @@ HWY_INLINE void copy(const T* from, std::int64_t count, T* to) {
   std::memcpy(to, from, static_cast<std::size_t>(count) * sizeof(T));
 }
 
-/// One row. What is left over after whole chunks goes through a buffer: nothing outside the row is touched.
+// One row. What is left over after whole chunks goes through a buffer: nothing outside the row is touched.
+
 template <class Chunk, Rounding rounding>
-HWY_INLINE void row(bool interleaved, std::int64_t num_pairs, const typename Chunk::Stored* x,
-                    const typename Chunk::Lane* cos, const typename Chunk::Lane* sin, typename Chunk::Stored* out) {
-  using Stored = typename Chunk::Stored;
-  const std::int64_t chunk = Chunk::pairs(interleaved);
-  HWY_ALIGN Stored rest[2 * most_pairs<Chunk>];
-  std::int64_t j = 0;
-  if (interleaved) {
-    for (; j + chunk <= num_pairs; j += chunk) {
-      Chunk::template interleaved<rounding>(x + 2 * j, cos + j, sin + j, out + 2 * j);
-    }
-    if (const std::int64_t left = num_pairs - j; left > 0) {
+HWY_INLINE void row_of_neighbours(std::int64_t num_pairs, const typename Chunk::Stored* x, const typename Chunk::Lane* cos,
+                                  const typename Chunk::Lane* sin, typename Chunk::Stored* out) {
+  const std::int64_t chunk = Chunk::pairs(true);
+  HWY_ALIGN typename Chunk::Stored rest[2 * most_pairs<Chunk>];
+  for (std::int64_t j = 0; j < num_pairs; j += chunk, x += 2 * chunk, out += 2 * chunk) {
+    const std::int64_t left = num_pairs - j;
+    const bool whole = left >= chunk;
+    if (!whole) {
       std::memset(rest, 0, sizeof rest);
-      copy(x + 2 * j, 2 * left, rest);
-      Chunk::template interleaved<rounding>(rest, cos + j, sin + j, rest);
-      copy(rest, 2 * left, out + 2 * j);
+      copy(x, 2 * left, rest);
     }
-    return;
+    Chunk::template interleaved<rounding>(whole ? x : rest, cos + j, sin + j, whole ? out : rest);
+    if (!whole) copy(rest, 2 * left, out);
   }
-  const Stored* const v = x + num_pairs;
-  Stored* const out_v = out + num_pairs;
-  for (; j + chunk <= num_pairs; j += chunk) {
-    Chunk::template half<rounding>(x + j, v + j, cos + j, sin + j, out + j, out_v + j);
-  }
-  if (const std::int64_t left = num_pairs - j; left > 0) {
-    Stored* const rest_v = rest + most_pairs<Chunk>;
-    std::memset(rest, 0, sizeof rest);
-    copy(x + j, left, rest);
-    copy(v + j, left, rest_v);
-    Chunk::template half<rounding>(rest, rest_v, cos + j, sin + j, rest, rest_v);
-    copy(rest, left, out + j);
-    copy(rest_v, left, out_v + j);
+}
+
+template <class Chunk, Rounding rounding>
+HWY_INLINE void row_of_halves(std::int64_t num_pairs, const typename Chunk::Stored* x, const typename Chunk::Lane* cos,
+                              const typename Chunk::Lane* sin, typename Chunk::Stored* out) {
+  const std::int64_t chunk = Chunk::pairs(false);
+  HWY_ALIGN typename Chunk::Stored rest[2 * most_pairs<Chunk>];
+  auto* const rest_v = rest + most_pairs<Chunk>;
+  const auto* v = x + num_pairs;
+  auto* out_v = out + num_pairs;
+  for (std::int64_t j = 0; j < num_pairs; j += chunk, x += chunk, v += chunk, out += chunk, out_v += chunk) {
+    const std::int64_t left = num_pairs - j;
+    const bool whole = left >= chunk;
+    if (!whole) {
+      std::memset(rest, 0, sizeof rest);
+      copy(x, left, rest);
+      copy(v, left, rest_v);
+    }
+    Chunk::template half<rounding>(whole ? x : rest, whole ? v : rest_v, cos + j, sin + j, whole ? out : rest,
+                                   whole ? out_v : rest_v);
+    if (!whole) {
+      copy(rest, left, out);
+      copy(rest_v, left, out_v);
+    }
   }
 }
 
@@ -265,7 +275,8 @@ void rows_of(const RowsToRotate& rows) noexcept {
         hwy::Prefetch(reinterpret_cast<const Stored*>(ahead + static_cast<std::uintptr_t>(channel) * sizeof(Stored)));
       }
     }
-    row<Chunk, rounding>(interleaved, num_pairs, x, cos, cos + sin_begins, out);
+    if constexpr (interleaved) row_of_neighbours<Chunk, rounding>(num_pairs, x, cos, cos + sin_begins, out);
+    else row_of_halves<Chunk, rounding>(num_pairs, x, cos, cos + sin_begins, out);
     x += rows.x_step;
     out += rows.out_step;
     cos += rows.arranged_step;
@@ -281,19 +292,25 @@ void rows_in_layout(const RowsToRotate& rows) noexcept {
 // Where fma is an instruction, `fused` is what `always_fused` asks for.
 constexpr Rounding fused_everywhere = HWY_NATIVE_FMA ? Rounding::fused : Rounding::always_fused;
 
+/// 16-bit numbers are rounded to their own dtype at every step, or not at all: `separate` is for wide ones.
 template <class Chunk>
 void rows_with_rounding(const RowsToRotate& rows) noexcept {
+  constexpr bool is_float = std::is_same_v<typename Chunk::Stored, float>;
   switch (rows.rounding) {
     case Rounding::fused: return rows_in_layout<Chunk, Rounding::fused>(rows);
     case Rounding::always_fused: return rows_in_layout<Chunk, fused_everywhere>(rows);
-    case Rounding::separate: return rows_in_layout<Chunk, Rounding::separate>(rows);
+    case Rounding::separate:
+      if constexpr (sizeof(typename Chunk::Stored) >= 4) return rows_in_layout<Chunk, Rounding::separate>(rows);
+      break;
     case Rounding::separate_bf16:
-      if constexpr (sizeof(typename Chunk::Lane) == 4) return rows_in_layout<Chunk, Rounding::separate_bf16>(rows);
+      if constexpr (is_float || std::is_same_v<Chunk, Bfloat16>)
+        return rows_in_layout<Chunk, Rounding::separate_bf16>(rows);
       break;
     case Rounding::separate_f16:
-      if constexpr (sizeof(typename Chunk::Lane) == 4) return rows_in_layout<Chunk, Rounding::separate_f16>(rows);
+      if constexpr (is_float || std::is_same_v<Chunk, Float16>) return rows_in_layout<Chunk, Rounding::separate_f16>(rows);
       break;
   }
+  assert(false);
 }
 
 template <class Chunk>

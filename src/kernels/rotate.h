@@ -48,6 +48,7 @@ struct RowsToRotate {
   std::int64_t prefetch = 0;       ///< how many bytes ahead of a row the next ones are fetched; 0: not at all
 };
 
+/// float32 rows take any rounding, float64 ones none of the last two; 16-bit ones are fused, or rounded to their own dtype.
 void rotate_rows(const RowsToRotate& rows) noexcept;
 
 }  // namespace rotary
