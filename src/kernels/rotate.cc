@@ -205,7 +205,7 @@ constexpr std::int64_t most_pairs = 2 * static_cast<std::int64_t>(hn::MaxLanes(T
 
 template <class T>
 HWY_INLINE void copy(const T* from, std::int64_t count, T* to) {
-  std::memcpy(to, from, static_cast<std::size_t>(count) * sizeof(T));
+  for (std::int64_t i = 0; i < count; ++i) to[i] = from[i];
 }
 
 // One row. What is left over after whole chunks goes through a buffer: nothing outside the row is touched.
