@@ -20,7 +20,7 @@ BEGIN {
   split("angles frequencies position_axes positions rotate rotation", names, " "); for (i in names) room[names[i]] = "rotation"
   room["attention"] = "attention"; room["model"] = "models"; room["tensor_file"] = "formats"; room["precision"] = "tools"; room["verify"] = "tools"; room["rotary"] = "cli"
 
-  light = " cstddef cstdint exception initializer_list utility vector "
+  light = " cassert cstddef cstdint exception initializer_list utility vector "
 }
 {
   file = $1; included = $4

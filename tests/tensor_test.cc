@@ -41,6 +41,13 @@ TEST_F(TensorViews, AreAskedByTheNameOfAnAxis) {
   EXPECT_TRUE(view_.has('D'));
 }
 
+TEST(Dims, AssertThatAnIndexIsOneOfTheirs) {
+  Dims shape{2, 3};
+  const Dims& fixed = shape;
+  EXPECT_DEBUG_DEATH(shape[2] = 1, "i < size_");
+  EXPECT_DEBUG_DEATH(static_cast<void>(fixed[2]), "i < size_");
+}
+
 TEST_F(TensorViews, BroadcastAlongAnAxisTheyLack) {
   EXPECT_FALSE(view_.has('T'));
   EXPECT_EQ(view_.size('T'), 1);

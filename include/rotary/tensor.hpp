@@ -5,6 +5,7 @@
 //     A axes of a position (text has one; images have row and column)   N a plain list   Q, K query and key tokens (masks)
 #pragma once
 
+#include <cassert>
 #include <cstdint>
 #include <initializer_list>
 #include <vector>
@@ -25,8 +26,14 @@ class ROTARY_API Dims {
   Dims(const std::int64_t* values, std::int64_t count);  ///< throws Error when count > max_rank
 
   int size() const noexcept { return size_; }
-  std::int64_t& operator[](int i) noexcept { return values_[i]; }
-  std::int64_t operator[](int i) const noexcept { return values_[i]; }
+  std::int64_t& operator[](int i) noexcept {
+    assert(i >= 0 && i < size_);
+    return values_[i];
+  }
+  std::int64_t operator[](int i) const noexcept {
+    assert(i >= 0 && i < size_);
+    return values_[i];
+  }
   const std::int64_t* begin() const noexcept { return values_; }
   const std::int64_t* end() const noexcept { return values_ + size_; }
   bool operator==(const Dims& other) const noexcept;
