@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "rotary/error.hpp"
+#include "support/error_sentence.h"
 
 namespace rotary {
 namespace {
@@ -167,6 +168,50 @@ TEST(Positions, RefuseTheWrongAxes) {
   EXPECT_EQ(refusal({.position_ids = {ids, "AS", {2, 2}}}, {1, 2, false}, 3),
             "rotate: position_ids must have one entry per axis of the rotation, got 2 for 3");
   EXPECT_EQ(refusal({.offsets = {ids, "S", {4}}}, {4, 1, false}), "rotate: offsets must have the axis B alone, got \"S\"");
+}
+
+std::vector<double> range_of(const ConstTensorView& x, const Positions& positions) {
+  const PositionRange range = position_range(x, positions);
+  return {range.lowest, range.highest, static_cast<double>(range.length())};
+}
+
+TEST(PositionRange, SpansEveryTokenHoweverPositionsAreGiven) {
+  const std::vector<float> data(6 * 2);
+  const ConstTensorView rows(data.data(), "BSD", {2, 3, 2}), packed(data.data(), "TD", {6, 2});
+  EXPECT_EQ(range_of(rows, {}), (Row{0, 2, 3}));
+  EXPECT_EQ(range_of(rows, {.offset = 7}), (Row{7, 9, 10}));
+  EXPECT_EQ(range_of(rows, {.offset = -7}), (Row{-7, -5, 0}));
+  const std::int32_t starts[] = {40, 5};
+  EXPECT_EQ(range_of(rows, {.offset = 1, .offsets = {starts, "B", {2}}}), (Row{6, 43, 44}));
+  const double ids[] = {3, -1.5, 8.25, 0, 1, 2};
+  EXPECT_EQ(range_of(rows, {.position_ids = {ids, "BS", {2, 3}}}), (Row{-1.5, 8.25, 9}));
+  EXPECT_EQ(range_of(rows, {.position_ids = {ids, "AS", {2, 3}}}), (Row{-1.5, 8.25, 9}));
+  const std::int64_t cu_seqlens[] = {0, 4, 4, 6};
+  EXPECT_EQ(range_of(packed, {.cu_seqlens = {cu_seqlens, "N", {4}}}), (Row{0, 3, 4}));
+  const std::int64_t starts_of_three[] = {1, 1000, 10};  // the second has no token
+  EXPECT_EQ(range_of(packed, {.offsets = {starts_of_three, "N", {3}}, .cu_seqlens = {cu_seqlens, "N", {4}}}),
+            (Row{1, 11, 12}));
+}
+
+TEST(PositionRange, OfNoTokensIsEmpty) {
+  EXPECT_EQ(range_of({nullptr, DType::f32, "SD", {0, 2}}, {.offset = 5}), (Row{0, -1, 0}));
+  const std::int64_t zero = 0;
+  EXPECT_EQ(range_of({nullptr, DType::f32, "TD", {0, 2}}, {.cu_seqlens = {&zero, "N", {1}}}), (Row{0, -1, 0}));
+}
+
+/// A tensor without heads has no data, however many tokens it states.
+TEST(PositionRange, DoesNotWalkThroughTokensThatItCounts) {
+  constexpr std::int64_t many = std::int64_t{1} << 50;
+  const std::int64_t cu_seqlens[] = {0, many};
+  EXPECT_EQ(range_of({nullptr, DType::f32, "SHD", {many, 0, 2}}, {}), (Row{0, 0x1p50 - 1, 0x1p50}));
+  EXPECT_EQ(range_of({nullptr, DType::f32, "THD", {many, 0, 2}}, {.cu_seqlens = {cu_seqlens, "N", {2}}}),
+            (Row{0, 0x1p50 - 1, 0x1p50}));
+}
+
+TEST(PositionRange, RefusesWhatIsNotRepresentable) {
+  const float x[2] = {};
+  expect_refused([&] { position_range({x, "SD", {1, 2}}, {.offset = std::numeric_limits<std::int64_t>::max()}); }, "2^53");
+  expect_refused([&] { position_range({x, "TD", {1, 2}}); }, "cu_seqlens");
 }
 
 TEST(Positions, RefuseTwoWaysAtOnce) {

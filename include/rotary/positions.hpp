@@ -14,6 +14,7 @@
 
 #include <cstdint>
 
+#include "rotary/export.hpp"
 #include "rotary/tensor.hpp"
 
 namespace rotary {
@@ -24,5 +25,19 @@ struct Positions {
   ConstTensorView position_ids = {};  ///< i32, i64 or f64 (fractions and negatives are fine); finite, at most 2^53 in size
   ConstTensorView cu_seqlens = {};    ///< i32 or i64; starts at 0, never falls, ends at the number of packed tokens
 };
+
+/// The smallest and the largest position of a call; 0 and -1 where it has no token.
+struct PositionRange {
+  double lowest = 0;
+  double highest = -1;
+
+  /// What rules that depend on the length take (LayerRotation::rotation): the largest position + 1, and 0 where that is
+  /// negative.
+  std::int64_t length() const noexcept { return highest < 0 ? 0 : static_cast<std::int64_t>(highest) + 1; }
+};
+
+/// Of the tokens of `x` (axes S and perhaps B, or T), over all axes of a position. Errors: Error (invalid_argument) for
+/// positions that do not fit the tokens.
+ROTARY_API PositionRange position_range(const ConstTensorView& x, const Positions& positions = {});
 
 }  // namespace rotary

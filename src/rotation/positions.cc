@@ -1,5 +1,6 @@
 #include "rotation/positions.h"
 
+#include <algorithm>
 #include <cassert>
 #include <cmath>
 
@@ -34,6 +35,12 @@ void check_whole_numbers(const char* operation, const char* what, const ConstTen
   if (view.dtype() != DType::i32 && view.dtype() != DType::i64) {
     fail_argument(operation, what, " must be int32 or int64, got ", name(view.dtype()));
   }
+}
+
+void widen(PositionRange& range, double position) noexcept {
+  const bool first = range.lowest > range.highest;
+  range.lowest = first ? position : std::min(range.lowest, position);
+  range.highest = first ? position : std::max(range.highest, position);
 }
 
 /// The packed sequence of a token: the last one that begins at or before it and is not empty.
@@ -169,6 +176,45 @@ void TokenPositions::check_counted(const char* operation, std::int64_t start, st
     fail_argument(operation, "positions must be at most 2^53 in size, got offset ", offset_, " and start ", start, " for ",
                   length, " tokens");
   }
+}
+
+PositionRange TokenPositions::range(const Tokens& tokens) const noexcept {
+  if (listed_) return listed_range();
+  PositionRange range;
+  const char starts = cu_seqlens_ ? 'N' : 'B';
+  const std::int64_t num_starts = cu_seqlens_ ? cu_seqlens_.size('N') - 1 : offsets_ ? offsets_.size('B') : 1;
+  for (std::int64_t n = 0; n < num_starts; ++n) {
+    std::int64_t length = tokens.length;
+    if (cu_seqlens_) {
+      const std::int64_t stride = cu_seqlens_.stride('N');
+      length = whole_number(cu_seqlens_, (n + 1) * stride) - whole_number(cu_seqlens_, n * stride);
+    }
+    if (length == 0) continue;
+    const std::int64_t first = offset_ + (offsets_ ? whole_number(offsets_, n * offsets_.stride(starts)) : 0);
+    widen(range, static_cast<double>(first));
+    widen(range, static_cast<double>(first + length - 1));
+  }
+  return range;
+}
+
+PositionRange TokenPositions::listed_range() const noexcept {
+  PositionRange range;
+  for (std::int64_t a = 0; a < listed_.size('A'); ++a) {
+    for (std::int64_t b = 0; b < listed_.size('B'); ++b) {
+      for (std::int64_t s = 0; s < listed_.size(token_axis_); ++s) {
+        const std::int64_t element = a * listed_.stride('A') + b * listed_.stride('B') + s * listed_.stride(token_axis_);
+        widen(range, number(listed_, element));
+      }
+    }
+  }
+  return range;
+}
+
+PositionRange position_range(const ConstTensorView& x, const Positions& positions) {
+  constexpr const char* operation = "positions";
+  const Tokens tokens = tokens_of(operation, x);
+  const auto num_axes = static_cast<int>(std::min<std::int64_t>(positions.position_ids.size('A'), max_position_axes));
+  return TokenPositions(operation, positions, tokens, num_axes).range(tokens);
 }
 
 void TokenPositions::read(std::int64_t row, std::int64_t token, double* position) const noexcept {

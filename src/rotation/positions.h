@@ -33,11 +33,14 @@ class TokenPositions {
 
   /// `position` receives num_axes numbers.
   void read(std::int64_t row, std::int64_t token, double* position) const noexcept;
+  /// Over all of `tokens`, those of the constructor.
+  PositionRange range(const Tokens& tokens) const noexcept;
 
  private:
   TokenPositions(int num_axes) noexcept : num_axes_(num_axes) {}
   void list(const char* operation, const char* what, const ConstTensorView& numbers, const Tokens& tokens);
   void count(const char* operation, const Positions& positions, const Tokens& tokens);
+  PositionRange listed_range() const noexcept;
   void check_counted(const char* operation, std::int64_t start, std::int64_t length) const;
 
   int num_axes_;
