@@ -1,8 +1,8 @@
 #include "attention/problem.h"
 
-#include <algorithm>
 #include <cmath>
 
+#include "attention/causal.h"
 #include "base/fail.h"
 
 namespace rotary {
@@ -140,12 +140,7 @@ void resolve_rotation(AttentionProblem& p, const AttentionOptions& options) {
 }  // namespace
 
 std::int64_t AttentionProblem::num_visible(std::int64_t query) const noexcept {
-  switch (causal) {
-    case Causal::none: return num_keys;
-    case Causal::top_left: return std::min(query + 1, num_keys);
-    case Causal::bottom_right: return std::clamp<std::int64_t>(query + 1 + (num_keys - num_queries), 0, num_keys);
-  }
-  return 0;
+  return num_visible_keys(causal, query, num_queries, num_keys);
 }
 
 AttentionProblem check_attention(const ConstTensorView& q, const ConstTensorView& k, const ConstTensorView& v,

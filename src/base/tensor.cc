@@ -5,6 +5,7 @@
 
 #include "base/checked.h"
 #include "base/fail.h"
+#include "base/strides.h"
 
 namespace rotary {
 
@@ -34,23 +35,8 @@ int Axes::find(char letter) const noexcept {
   return -1;
 }
 
-namespace {
-
-Dims contiguous_strides(const Dims& shape) {
-  Dims strides = shape;
-  std::int64_t step = 1;
-  for (int i = shape.size() - 1; i >= 0; --i) {
-    strides[i] = step;
-    // Checked by the constructor: only an empty tensor can overflow here, and its strides are never followed.
-    step = checked_mul(step, std::max<std::int64_t>(shape[i], 1)).value_or(0);
-  }
-  return strides;
-}
-
-}  // namespace
-
 ConstTensorView::ConstTensorView(const void* data, DType dtype, Axes axes, const Dims& shape)
-    : ConstTensorView(data, dtype, axes, shape, contiguous_strides(shape)) {}
+    : ConstTensorView(data, dtype, axes, shape, dense_strides(shape, true)) {}
 
 ConstTensorView::ConstTensorView(const void* data, DType dtype, Axes axes, const Dims& shape, const Dims& strides)
     : data_(data), shape_(shape), strides_(strides), axes_(axes), dtype_(dtype), given_(true) {

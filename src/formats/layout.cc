@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/checked.h"
+#include "base/strides.h"
 
 namespace rotary {
 
@@ -17,23 +18,6 @@ std::optional<std::int64_t> checked_num_bytes(DType dtype, const std::vector<std
   if (!bits || *bits % 8 != 0) return std::nullopt;
   return *bits / 8;
 }
-
-namespace {
-
-/// The strides where the axes `first`, `first + direction`, … lie inside one another, innermost first.
-std::vector<std::int64_t> dense_strides(const std::vector<std::int64_t>& shape, bool last_axis_innermost) {
-  std::vector<std::int64_t> strides(shape.size());
-  std::int64_t step = 1;
-  for (std::size_t n = 0; n < shape.size(); ++n) {
-    const std::size_t i = last_axis_innermost ? shape.size() - 1 - n : n;
-    strides[i] = step;
-    // The size has been checked: only an empty tensor can overflow here, and its strides are never followed.
-    step = checked_mul(step, std::max<std::int64_t>(shape[i], 1)).value_or(0);
-  }
-  return strides;
-}
-
-}  // namespace
 
 std::vector<std::int64_t> row_major_strides(const std::vector<std::int64_t>& shape) { return dense_strides(shape, true); }
 
