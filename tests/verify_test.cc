@@ -278,7 +278,18 @@ TEST_F(VerifyCapture, RefusesWhatDoesNotFitTogether) {
   bad.positions.position_ids = bad.positions.position_ids.slice('S', 0, 172);
   refusal(bad);
   refusal(Capture{});
+  bad = capture();
+  for (ConstTensorView* x : {&bad.q, &bad.k, &bad.v, &bad.q_rot, &bad.k_rot, &bad.attn_out}) *x = x->slice('S', 0, 0);
+  bad.positions = {};
+  EXPECT_NE(refusal(bad).find("q_rot must have elements"), std::string::npos) << "no token agrees with nothing";
+  bad.q_rot = bad.k_rot = {};
+  EXPECT_NE(refusal(bad).find("attn_out must have elements"), std::string::npos);
   error_sentence(ErrorCode::invalid_argument, [&] { verify(capture(), model_.layer(0).rotation(), 0); });
+}
+
+TEST(VerifyReport, IsNotRightWhereNothingWasCompared) {
+  EXPECT_FALSE(VerifyReport{}.ok());
+  EXPECT_FALSE(VerifyReport{{TensorCheck{}}}.ok());
 }
 
 /// The derivation in src/tools/rounding_bound.h, at a pair and a position where it can be worked out by hand.

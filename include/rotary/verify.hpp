@@ -59,7 +59,7 @@ struct TensorCheck {
   double position = 0;  ///< of that token, on the first axis
   std::int64_t channel = 0;
 
-  bool ok() const noexcept { return num_outside == 0; }
+  bool ok() const noexcept { return num_elements > 0 && num_outside == 0; }
 };
 
 struct VerifyReport {
@@ -67,7 +67,8 @@ struct VerifyReport {
   bool ok() const noexcept;  ///< there is something, and all of it agrees
 };
 
-/// `scale` multiplies the scores. Errors: Error (invalid_argument) for tensors that do not fit together.
+/// `scale` multiplies the scores. Errors: Error (invalid_argument) for tensors that do not fit together, and for one to
+/// check that is empty.
 ROTARY_API VerifyReport verify(const Capture& capture, const Rotation& rotation, double scale,
                                const VerifyOptions& options = {});
 /// With the layer's rotation for as many tokens as the largest position asks, and its softmax scale. Also checks the

@@ -5,8 +5,10 @@
 #include <limits>
 #include <utility>
 
+#include "attention/causal.h"
 #include "base/element.h"
 #include "base/fail.h"
+#include "models/window.h"
 #include "rotary/rotate.hpp"
 #include "rotation/positions.h"
 #include "tools/rounding_bound.h"
@@ -107,6 +109,9 @@ void check(const Capture& capture, const Rotation& rotation) {
     require_match("k_rot", capture.k_rot, capture.k, "k");
     require_equal("D of k_rot", capture.k_rot.size('D'), rotation.head_dim(), "head_dim");
   }
+  for (const auto& [name, x] : {all[3], all[4], all[5]}) {
+    if (*x && x->num_elements() == 0) fail_argument(operation, name, " must have elements to compare, got none");
+  }
   if (capture.q && capture.k) {
     require_equal("S of k", capture.k.size('S'), capture.q.size('S'), "S of q");
     require_equal("B of k", capture.k.size('B'), capture.q.size('B'), "B of q");
@@ -157,16 +162,6 @@ class Comparison {
   TensorCheck check_;
   double sum_of_squares_ = 0;
 };
-
-/// How many keys, from the first, query i may see.
-std::int64_t visible_keys(Causal causal, std::int64_t i, std::int64_t num_queries, std::int64_t num_keys) {
-  switch (causal) {
-    case Causal::none: return num_keys;
-    case Causal::top_left: return std::min(i + 1, num_keys);
-    case Causal::bottom_right: return std::clamp<std::int64_t>(i + 1 + num_keys - num_queries, 0, num_keys);
-  }
-  return num_keys;
-}
 
 class Verification {
  public:
@@ -303,7 +298,7 @@ class Verification {
     const Head found(capture_.attn_out, b, h);
     for (std::int64_t i = 0; i < out.rows; ++i) {
       const double* row = out.row(i);
-      const std::int64_t num_keys = visible_keys(options_.causal, i, out.rows, capture_.k.size('S'));
+      const std::int64_t num_keys = num_visible_keys(options_.causal, i, out.rows, capture_.k.size('S'));
       for (std::int64_t c = 0; c < width; ++c) {
         const WeightedSums sums{row[width + c], row[2 * width + c], row[3 * width + c], row[4 * width], row[4 * width + 1]};
         const double bound = output_rounding(q_norms[static_cast<std::size_t>(i)], sums, row[c], scale_,
@@ -324,20 +319,6 @@ class Verification {
   Comparison q_rot_{"q_rot"}, k_rot_{"k_rot"}, attn_out_{"attn_out"};
 };
 
-std::int64_t length_of(const Capture& capture, int num_axes) {
-  const ConstTensorView& any = capture.q ? capture.q : capture.k;
-  const TokenPositions positions(operation, capture.positions, tokens_of(operation, any), num_axes);
-  std::vector<double> position(static_cast<std::size_t>(num_axes));
-  double largest = 0;
-  for (std::int64_t b = 0; b < any.size('B'); ++b) {
-    for (std::int64_t s = 0; s < any.size('S'); ++s) {
-      positions.read(b, s, position.data());
-      largest = std::max(largest, *std::max_element(position.begin(), position.end()));
-    }
-  }
-  return static_cast<std::int64_t>(std::floor(largest)) + 1;
-}
-
 }  // namespace
 
 bool VerifyReport::ok() const noexcept {
@@ -356,11 +337,9 @@ VerifyReport verify(const Capture& capture, const LayerRotation& layer, const Ve
   if (!capture.q && !capture.k) fail_argument(operation, "q or k must be given: there is nothing to rotate");
   if (capture.q) require_equal("H of q", capture.q.size('H'), layer.num_q_heads(), "num_q_heads of the model");
   if (capture.k) require_equal("H of k", capture.k.size('H'), layer.num_kv_heads(), "num_kv_heads of the model");
-  if (capture.attn_out && layer.sliding_window() > 0 && capture.k && capture.k.size('S') > layer.sliding_window()) {
-    fail_unsupported(operation, "attn_out of ", capture.k.size('S'), " tokens needs the layer's sliding window of ",
-                     layer.sliding_window(), " keys, which attention does not have yet");
-  }
-  const Rotation rotation = layer.rotation(layer.depends_on_length() ? length_of(capture, 1) : 0);
+  if (capture.attn_out && capture.k) refuse_hidden_keys(operation, layer.sliding_window(), capture.k.size('S'));
+  const ConstTensorView& any = capture.q ? capture.q : capture.k;
+  const Rotation rotation = layer.rotation(layer.depends_on_length() ? position_range(any, capture.positions).length() : 0);
   return verify(capture, rotation, layer.softmax_scale(), options);
 }
 
