@@ -19,7 +19,7 @@ struct Options {
   std::string file;
   std::string out;
   std::vector<std::string> tensors;
-  std::string axes = "BHSD";
+  Axes axes = "BHSD";
   RotationOptions rotation;
   PositionOptions positions;
   Precision precision = Precision::exact;
@@ -55,7 +55,7 @@ int run(const Options& options) {
   std::vector<TensorToWrite> outputs;
   std::string used_positions;
   for (const std::string& name : names) {
-    const ConstTensorView x = view_of(file, options.file, name, options.axes.c_str());
+    const ConstTensorView x = view_of(file, options.file, name, options.axes);
     if (!is_real_float(x.dtype())) {
       throw Error(ErrorCode::unsupported, (options.file + ": " + name + " must hold floats to be turned").c_str());
     }

@@ -1,7 +1,6 @@
 #include "tensors.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <thread>
 
@@ -16,15 +15,6 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
   std::string text = "[";
   for (const std::int64_t length : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(length);
   return text + "]";
-}
-
-double element(const StoredTensor& tensor, std::int64_t i) {
-  switch (tensor.dtype) {
-    case DType::i64: return static_cast<double>(static_cast<const std::int64_t*>(tensor.data)[i]);
-    case DType::i32: return static_cast<const std::int32_t*>(tensor.data)[i];
-    case DType::f64: return static_cast<const double*>(tensor.data)[i];
-    default: throw Error(ErrorCode::invalid_file, "position_ids must be int32, int64 or float64");
-  }
 }
 
 /// The axes that position ids of this rank have beside a tensor with tokens: "S", "BS", "ABS"; "T", "AT".
@@ -78,49 +68,41 @@ OwnTensor OwnTensor::copy_of(const ConstTensorView& x) {
   return copy;
 }
 
-void PositionOptions::add_to(CLI::App& app) {
-  auto* counted = app.add_option("--offset", offset, "The position of the first token");
-  app.add_option("--position-ids", position_ids, "Tensor of FILE, or a file, with a position per token")->excludes(counted);
+void PositionOptions::add_to(CLI::App& app, const std::string& prefix, const std::string& token) {
+  auto* counted = app.add_option("--" + prefix + "offset", offset, "The position of the first " + token);
+  app.add_option("--" + prefix + "position-ids", position_ids, "Tensor of FILE, or a file, with a position per " + token)
+      ->excludes(counted);
 }
 
 ChosenPositions::ChosenPositions(const TensorFile& file, const PositionOptions& options, const ConstTensorView& x,
                                  const std::string& name_in_file) {
-  const std::int64_t num_tokens = x.has('T') ? x.size('T') : x.size('S');
+  const std::string where = choose(file, options, x, name_in_file);
+  const PositionRange range = position_range(x, positions_);
+  length_ = range.length();
+  description_ = where + ", " + number(range.lowest, 17) + " to " + number(range.highest, 17);
+}
+
+std::string ChosenPositions::choose(const TensorFile& file, const PositionOptions& options, const ConstTensorView& x,
+                                    const std::string& name_in_file) {
+  const auto take = [&](const StoredTensor& ids, const std::string& where) {
+    positions_.position_ids = ids.view(axes_of_ids(ids, x, where));
+    return where;
+  };
   if (!options.position_ids.empty()) {
     if (const StoredTensor* ids = file.find(options.position_ids.c_str())) {
-      take(*ids, x, options.position_ids + " in the file");
-      return;
+      return take(*ids, options.position_ids + " in the file");
     }
     own_file_.emplace(options.position_ids.c_str());
     if (own_file_->tensors().size() != 1) {
       throw Error(ErrorCode::invalid_file, (options.position_ids + ": a file of positions must hold one tensor").c_str());
     }
-    take(own_file_->tensors().front(), x, options.position_ids);
-    return;
+    return take(own_file_->tensors().front(), options.position_ids);
   }
   if (const StoredTensor* ids = file.find(name_in_file.c_str()); ids != nullptr && !options.offset) {
-    take(*ids, x, name_in_file + " in the file");
-    return;
+    return take(*ids, name_in_file + " in the file");
   }
   positions_.offset = options.offset.value_or(0);
-  length_ = std::max<std::int64_t>(0, positions_.offset + num_tokens);
-  description_ =
-      "counted, " + std::to_string(positions_.offset) + " to " + std::to_string(positions_.offset + num_tokens - 1);
-}
-
-void ChosenPositions::take(const StoredTensor& ids, const ConstTensorView& x, const std::string& where) {
-  const ConstTensorView view = ids.view(axes_of_ids(ids, x, where));
-  positions_.position_ids = view;
-  double lowest = 0, highest = 0;
-  const std::int64_t count = view.num_elements();
-  for (std::int64_t i = 0; i < count; ++i) {
-    const double position = element(ids, i);
-    lowest = i == 0 ? position : std::min(lowest, position);
-    highest = i == 0 ? position : std::max(highest, position);
-  }
-  constexpr double largest_position = 9007199254740992.0;  // 2^53; the library refuses more by itself
-  length_ = highest >= 0 && highest < largest_position ? static_cast<std::int64_t>(std::floor(highest)) + 1 : 0;
-  description_ = where + ", " + number(lowest, 17) + " to " + number(highest, 17);
+  return "counted";
 }
 
 CLI::Option* add_causal(CLI::App& app, Causal& causal, const std::string& help) {
@@ -129,8 +111,18 @@ CLI::Option* add_causal(CLI::App& app, Causal& causal, const std::string& help) 
       {{"none", Causal::none}, {"top_left", Causal::top_left}, {"bottom_right", Causal::bottom_right}}, help);
 }
 
-void add_axes(CLI::App& app, std::string& axes) {
-  app.add_option("--axes", axes, "Axes of the tensors: B batch, S or T tokens, H heads, D channels (default: BHSD)");
+void add_axes(CLI::App& app, Axes& axes) {
+  const auto take = [&axes](const std::string& letters) {
+    axes = Axes(letters.c_str());
+    const bool known = letters.find_first_not_of("BSTHD") == letters.npos;
+    if (!known || axes.find('D') < 0 || (axes.find('S') < 0) == (axes.find('T') < 0)) {
+      throw Error(
+          ErrorCode::invalid_argument,
+          ("--axes must name D and one of S and T, beside them B and H where there are several, got " + letters).c_str());
+    }
+  };
+  app.add_option_function<std::string>("--axes", take,
+                                       "Axes of the tensors: B batch, S or T tokens, H heads, D channels (default: BHSD)");
 }
 
 void ThreadOptions::add_to(CLI::App& app) {

@@ -38,7 +38,9 @@ struct PositionOptions {
   std::optional<std::int64_t> offset;
   std::string position_ids;  ///< the name of a tensor in the file, or a file with one tensor
 
-  void add_to(CLI::App& app);
+  bool given() const { return offset || !position_ids.empty(); }
+  /// --offset and --position-ids of a `token`; --q-offset and --q-position-ids where `prefix` is "q-".
+  void add_to(CLI::App& app, const std::string& prefix = "", const std::string& token = "token");
 };
 
 /// Where tokens stand: --offset or --position-ids; else `position_ids` of the file, where it is there; else 0, 1, 2, …
@@ -49,11 +51,13 @@ class ChosenPositions {
                   const std::string& name_in_file = "position_ids");
 
   const Positions& positions() const { return positions_; }
-  std::int64_t length() const { return length_; }  ///< the largest position + 1
+  std::int64_t length() const { return length_; }  ///< PositionRange::length
   const std::string& description() const { return description_; }
 
  private:
-  void take(const StoredTensor& ids, const ConstTensorView& x, const std::string& where);
+  /// What the options choose, and the words for it.
+  std::string choose(const TensorFile& file, const PositionOptions& options, const ConstTensorView& x,
+                     const std::string& name_in_file);
 
   std::optional<TensorFile> own_file_;
   Positions positions_;
@@ -62,7 +66,8 @@ class ChosenPositions {
 };
 
 CLI::Option* add_causal(CLI::App& app, Causal& causal, const std::string& help);
-void add_axes(CLI::App& app, std::string& axes);
+/// --axes: one letter per axis, tokens and channels among them.
+void add_axes(CLI::App& app, Axes& axes);
 
 /// --threads: by default as many as the machine has cores.
 struct ThreadOptions {

@@ -22,7 +22,7 @@ struct Options {
   std::string capture;
   std::string model;
   std::int64_t layer = 0;
-  std::string axes = "BHSD";
+  Axes axes = "BHSD";
   std::vector<std::string> map;
   Pairing pairing = Pairing::unspecified;
   Precision precision = Precision::exact;
@@ -67,7 +67,7 @@ class Names {
 ConstTensorView find(const TensorFile& file, const Options& options, const Names& names, const char* role) {
   const std::string& name = names[role];
   if (file.find(name.c_str()) == nullptr && !names.given(role)) return {};
-  return view_of(file, options.capture, name, options.axes.c_str());
+  return view_of(file, options.capture, name, options.axes);
 }
 
 void require(const ConstTensorView& needed, const ConstTensorView& checked, const Options& options, const char* name,

@@ -12,6 +12,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/element.h"
 #include "rotary/tensor_file.hpp"
 #include "support/temporary_folder.h"
 
@@ -59,12 +60,15 @@ class Program : public testing::Test {
   TemporaryFolder folder_;
 };
 
-float largest_difference(const StoredTensor& a, const StoredTensor& b) {
+/// Not a number where an element is none.
+double largest_difference(const StoredTensor& a, const StoredTensor& b) {
   EXPECT_EQ(a.shape, b.shape);
-  const auto* x = static_cast<const float*>(a.data);
-  const auto* y = static_cast<const float*>(b.data);
-  float largest = 0;
-  for (std::int64_t i = 0; i < a.num_bytes / 4; ++i) largest = std::max(largest, std::abs(x[i] - y[i]));
+  double largest = 0;
+  for (std::int64_t i = 0; i < a.num_bytes / (bit_size(a.dtype) / 8); ++i) {
+    const double difference = std::abs(load_element(a.dtype, a.data, i) - load_element(b.dtype, b.data, i));
+    if (std::isnan(difference)) return difference;
+    largest = std::max(largest, difference);
+  }
   return largest;
 }
 
@@ -102,12 +106,31 @@ TEST_F(Program, RefusesWrongUsage) {
   expect_error(2, "precision --base 10000 --head-dim 7 --pairing half", "rotary_dim");
 }
 
+/// Each names an axis of every tensor in the file, and yet is not what a head's tensor has.
+TEST_F(Program, RefusesAxesWithoutTokensOrChannels) {
+  for (const char* axes : {"BHSN", "BHTN", "BHND", "BSTD", "KHSD", "D", "S"}) {
+    const std::string wrong = std::string(" --axes ") + axes;
+    expect_error(2, "attend " + capture + model + " --causal none -o " + made("a.npz") + wrong, "--axes must name D");
+    expect_error(2, "rotate " + capture + model + " --tensor q -o " + made("a.npz") + wrong, "--axes must name D");
+    expect_error(2, "verify " + capture + model + " --layer 0" + wrong, "--axes must name D");
+  }
+}
+
 TEST_F(Program, RefusesFilesThatCannotBeRead) {
   expect_error(3, "inspect " + made("missing.json"), "missing.json");
   expect_error(3, "verify " + made("missing.safetensors") + model + " --layer 0", "missing.safetensors");
   expect_error(3, "inspect " + folder_.write("broken.json", "{"), "broken.json");
   expect_error(3, "verify " + folder_.write("short.safetensors", "abc") + model + " --layer 0", "short.safetensors");
   expect_error(3, "rotate " + capture + model + " --tensor q -o " + made("no/such/folder.npy"), "folder.npy");
+}
+
+TEST_F(Program, RefusesPositionsThatAreNotRepresentable) {
+  for (const char* offset : {"9223372036854775807", "-9223372036854775808", "9007199254740992"}) {
+    const std::string far = std::string(" --offset ") + offset;
+    expect_error(2, "rotate " + capture + model + " --tensor q -o " + made("a.npz") + far, "at most 2^53");
+    expect_error(2, "attend " + capture + model + " --causal none -o " + made("a.npz") + far, "at most 2^53");
+    expect_error(2, "verify " + capture + model + " --layer 0" + far, "at most 2^53");
+  }
 }
 
 TEST_F(Program, RefusesFamiliesThatItDoesNotKnow) {
@@ -125,9 +148,13 @@ TEST_F(Program, ReportsAFullDisk) {
 TEST_F(Program, ReportsAClosedPipe) {
   const Result result = shell("'" + program + "' inspect " + data + "/smollm2/config.json >&- 2> '" + made("err") + "'");
   EXPECT_NE(result.code, 0);
-  const Result piped = shell("{ '" + program + "' precision --json" + model + "; echo $? > '" + made("out") + "'; } 2> '" +
-                             made("err") + "' | true");
-  EXPECT_NE(piped.out, "0\n");
+  // More than a pipe holds (64 KiB), so that the program is still writing when the reader has gone.
+  std::string command = "'" + program + "' precision --json" + model;
+  for (int position = 1; position <= 20; ++position) command += " --position " + std::to_string(position);
+  ASSERT_GT(shell(command + " > '" + made("out") + "'").out.size(), std::size_t{128} << 10);
+  const Result piped = shell("{ " + command + "; echo $? > '" + made("out") + "'; } 2> '" + made("err") + "' | true");
+  EXPECT_EQ(piped.out, "3\n");
+  EXPECT_NE(piped.err.find("standard output"), std::string::npos) << piped.err;
 }
 
 TEST_F(Program, InspectPrintsTheRotationAndItsSources) {
@@ -255,6 +282,76 @@ TEST_F(Program, AttendGivesWhatTheModelComputed) {
   EXPECT_EQ(out.at("lse").shape, (std::vector<std::int64_t>{1, 9, 173}));
   ASSERT_EQ(run("attend " + capture + model + " --causal none -o " + made("all.safetensors")).code, 0);
   EXPECT_GT(largest_difference(TensorFile(made("all.safetensors").c_str()).at("attn_out"), real.at("attn_out")), 0.01);
+}
+
+/// The golden cases of tests/data/attention, in float64 from another implementation; float32 is good for 2e-6 of a result
+/// that is at most 1 or so (see the README there).
+class Attend : public Program {
+ protected:
+  std::string golden(const std::string& name) const { return data + "/attention/" + name + ".npz"; }
+  std::string command(const std::string& name, const std::string& options) const {
+    return "attend " + golden(name) + " --base 10000 --pairing half -o " + made("out.npz") + " " + options;
+  }
+  void expect_golden(const std::string& name, const std::string& options) const {
+    const Result result = run(command(name, options));
+    ASSERT_EQ(result.code, 0) << result.err;
+    const TensorFile right(golden(name).c_str()), written(made("out.npz").c_str());
+    EXPECT_LT(largest_difference(written.at("attn_out"), right.at("out")), 2e-6) << name << ' ' << options;
+  }
+};
+
+TEST_F(Attend, PutsTheLastQueryWithTheLastKeyUnderBottomRight) {
+  expect_golden("decode_1_40", "--head-dim 20 --causal bottom_right");
+  expect_golden("decode_1_40", "--head-dim 20 --causal bottom_right --offset 1000");  // distances alone matter
+  expect_golden("decode_1_40", "--head-dim 20 --causal none --q-offset 39");
+  expect_golden("causal_bottom_right_5_11", "--head-dim 16 --causal bottom_right");
+  expect_golden("causal_bottom_right_11_5", "--head-dim 16 --causal bottom_right");
+  const Result result = run(command("decode_1_40", "--head-dim 20 --causal bottom_right"));
+  EXPECT_NE(result.err.find("keys counted, 0 to 39; the last query with the last key"), std::string::npos) << result.err;
+}
+
+TEST_F(Attend, PutsTheLastQueryWithTheLastPositionId) {
+  std::vector<std::int64_t> ids(40);
+  for (std::int64_t i = 0; i < 40; ++i) ids[static_cast<std::size_t>(i)] = 7 + i;
+  write_npy(made("ids.npy").c_str(), ConstTensorView(ids.data(), "S", {40}));
+  write_npy(made("last.npy").c_str(), ConstTensorView(&ids.back(), "S", {1}));
+  const std::string how = "--head-dim 20 --causal bottom_right --position-ids " + made("ids.npy");
+  expect_golden("decode_1_40", how);
+  expect_golden("decode_1_40", how + " --q-position-ids " + made("last.npy"));
+  expect_golden("decode_1_40", how + " --q-offset 46");
+  expect_error(2, command("decode_1_40", "--head-dim 20 --causal bottom_right --position-ids " + made("last.npy")),
+               "got 1 for 40 tokens");
+  write_npy(made("five.npy").c_str(), ConstTensorView(ids.data(), "S", {5}));
+  expect_error(
+      2, command("causal_bottom_right_11_5", "--head-dim 16 --causal bottom_right --position-ids " + made("five.npy")),
+      "--q-position-ids");
+}
+
+TEST_F(Attend, TakesPositionsOfQueriesByThemselves) {
+  expect_golden("causal_top_left_5_11", "--head-dim 16 --causal top_left --q-offset 0");
+  expect_golden("position_ids_scattered",
+                "--head-dim 16 --causal none --position-ids k_position_ids --q-position-ids q_position_ids");
+}
+
+TEST_F(Attend, TakesItsScaleFromTheCommandLine) {
+  expect_golden("decode_1_40", "--head-dim 20 --causal bottom_right --scale 0.22360679774997896");
+  ASSERT_EQ(run(command("decode_1_40", "--head-dim 20 --causal bottom_right --scale 0.5")).code, 0);
+  EXPECT_GT(largest_difference(TensorFile(made("out.npz").c_str()).at("attn_out"),
+                               TensorFile(golden("decode_1_40").c_str()).at("out")),
+            1e-3);
+  expect_error(2, command("decode_1_40", "--head-dim 20 --causal bottom_right --scale 0"), "--scale must not be 0");
+}
+
+TEST_F(Attend, RefusesALayerWhoseWindowHidesKeys) {
+  const std::string windowed = folder_.write("config.json", R"({"model_type": "mistral", "hidden_size": 576,
+      "num_hidden_layers": 1, "num_attention_heads": 9, "num_key_value_heads": 3, "rope_theta": 100000,
+      "sliding_window": 172})");
+  expect_error(4, "attend " + capture + " --model " + windowed + " --causal bottom_right -o " + made("a.npz"), "172");
+}
+
+TEST_F(Attend, RefusesToGuessWhereQueriesStand) {
+  expect_error(2, command("causal_top_left_5_11", "--head-dim 16 --causal top_left"), "5 queries and 11 keys");
+  expect_error(2, command("decode_1_40", "--head-dim 20 --causal none"), "--q-offset");
 }
 
 TEST_F(Program, PrecisionShowsExactTablesWithinOneUlp) {
