@@ -85,6 +85,7 @@ void add_rotate(CLI::App& program, Command& command) {
   add_axes(*app, options->axes);
   options->rotation.add_to(*app);
   options->positions.add_to(*app);
+  options->positions.add_cu_seqlens_to(*app);
   auto* inverse = app->add_flag("--inverse", options->inverse, "Undo the rotation");
   app->add_option("--shift", options->shift, "Move keys that are already rotated by so many positions")->excludes(inverse);
   add_precision(*app, options->precision);

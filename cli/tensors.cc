@@ -74,6 +74,12 @@ void PositionOptions::add_to(CLI::App& app, const std::string& prefix, const std
       ->excludes(counted);
 }
 
+void PositionOptions::add_cu_seqlens_to(CLI::App& app) {
+  app.add_option("--cu-seqlens", cu_seqlens,
+                 "Of packed tokens (axis T): tensor of FILE, or a file, with where sequences end: 0, 5, 9, …")
+      ->excludes(app.get_option("--position-ids"));
+}
+
 ChosenPositions::ChosenPositions(const TensorFile& file, const PositionOptions& options, const ConstTensorView& x,
                                  const std::string& name_in_file) {
   const std::string where = choose(file, options, x, name_in_file);
@@ -89,20 +95,33 @@ std::string ChosenPositions::choose(const TensorFile& file, const PositionOption
     return where;
   };
   if (!options.position_ids.empty()) {
-    if (const StoredTensor* ids = file.find(options.position_ids.c_str())) {
-      return take(*ids, options.position_ids + " in the file");
+    const StoredTensor& ids = stored(file, options.position_ids);
+    return take(ids, own_file_ ? options.position_ids : options.position_ids + " in the file");
+  }
+  if (!options.cu_seqlens.empty()) {
+    const StoredTensor& cu_seqlens = stored(file, options.cu_seqlens);
+    if (cu_seqlens.shape.size() != 1) {
+      throw Error(
+          ErrorCode::invalid_file,
+          (options.cu_seqlens + ": --cu-seqlens must be a list, got the shape " + shape_text(cu_seqlens.shape)).c_str());
     }
-    own_file_.emplace(options.position_ids.c_str());
-    if (own_file_->tensors().size() != 1) {
-      throw Error(ErrorCode::invalid_file, (options.position_ids + ": a file of positions must hold one tensor").c_str());
-    }
-    return take(own_file_->tensors().front(), options.position_ids);
+    positions_ = {.offset = options.offset.value_or(0), .cu_seqlens = cu_seqlens.view("N")};
+    return "counted in every sequence of " + options.cu_seqlens;
   }
   if (const StoredTensor* ids = file.find(name_in_file.c_str()); ids != nullptr && !options.offset) {
     return take(*ids, name_in_file + " in the file");
   }
   positions_.offset = options.offset.value_or(0);
   return "counted";
+}
+
+const StoredTensor& ChosenPositions::stored(const TensorFile& file, const std::string& name) {
+  if (const StoredTensor* tensor = file.find(name.c_str())) return *tensor;
+  own_file_.emplace(name.c_str());
+  if (own_file_->tensors().size() != 1) {
+    throw Error(ErrorCode::invalid_file, (name + ": a file of positions must hold one tensor").c_str());
+  }
+  return own_file_->tensors().front();
 }
 
 CLI::Option* add_causal(CLI::App& app, Causal& causal, const std::string& help) {

@@ -37,13 +37,16 @@ class OwnTensor {
 struct PositionOptions {
   std::optional<std::int64_t> offset;
   std::string position_ids;  ///< the name of a tensor in the file, or a file with one tensor
+  std::string cu_seqlens;    ///< the same
 
   bool given() const { return offset || !position_ids.empty(); }
   /// --offset and --position-ids of a `token`; --q-offset and --q-position-ids where `prefix` is "q-".
   void add_to(CLI::App& app, const std::string& prefix = "", const std::string& token = "token");
+  void add_cu_seqlens_to(CLI::App& app);  ///< after add_to
 };
 
-/// Where tokens stand: --offset or --position-ids; else `position_ids` of the file, where it is there; else 0, 1, 2, …
+/// Where tokens stand: --offset, --position-ids or --cu-seqlens; else `position_ids` of the file, where it is there; else
+/// 0, 1, 2, …
 class ChosenPositions {
  public:
   /// `x`: a tensor whose tokens are meant. `name_in_file`: what position_ids are called there.
@@ -58,6 +61,8 @@ class ChosenPositions {
   /// What the options choose, and the words for it.
   std::string choose(const TensorFile& file, const PositionOptions& options, const ConstTensorView& x,
                      const std::string& name_in_file);
+  /// Of `file`, or the only one of another file.
+  const StoredTensor& stored(const TensorFile& file, const std::string& name);
 
   std::optional<TensorFile> own_file_;
   Positions positions_;

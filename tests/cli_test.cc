@@ -3,12 +3,14 @@
 
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -272,6 +274,51 @@ TEST_F(Program, RotateTakesPositionsFromAnotherFile) {
   EXPECT_LT(largest_difference(TensorFile(made("turned.npy").c_str()).at(""), real.at("q_rot")), 5e-5);
   expect_error(3, "rotate " + made("q.npy") + model + " --position-ids lost.npy -o " + made("turned.npy"), "lost.npy");
   expect_error(3, "rotate " + made("q.npy") + model + " --axes HSD -o " + made("turned.npy"), "--axes");
+}
+
+/// The first tokens of the capture behind all of them, "THD": two packed sequences.
+std::vector<float> packed_with_its_first(std::int64_t num_tokens, const ConstTensorView& x) {
+  std::vector<float> packed;
+  for (const std::int64_t length : {x.size('S'), num_tokens}) {
+    for (std::int64_t s = 0; s < length; ++s) {
+      for (std::int64_t h = 0; h < x.size('H'); ++h) {
+        const auto* row = static_cast<const float*>(x.data()) + h * x.stride('H') + s * x.stride('S');
+        packed.insert(packed.end(), row, row + x.size('D'));
+      }
+    }
+  }
+  return packed;
+}
+
+TEST_F(Program, RotateCountsInEveryPackedSequence) {
+  const TensorFile real(capture.c_str());
+  const std::vector<float> q = packed_with_its_first(50, real.at("q").view("BHSD"));
+  const std::vector<float> q_rot = packed_with_its_first(50, real.at("q_rot").view("BHSD"));
+  const ConstTensorView packed(q.data(), "THD", {223, 9, 64});
+  const std::vector<std::int32_t> cu_seqlens{0, 173, 223};
+  const std::string file = made("packed.safetensors");
+  write_tensors(
+      file.c_str(),
+      {{"q", packed}, {"right", {q_rot.data(), "THD", {223, 9, 64}}}, {"cu_seqlens", {cu_seqlens.data(), "N", {3}}}});
+  write_npy(made("short.npy").c_str(), {cu_seqlens.data(), "N", {2}});
+  const std::string command = "rotate " + file + model + " --axes THD --tensor q -o " + made("turned.npy");
+
+  const Result result = run(command + " --cu-seqlens cu_seqlens");
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.err, "rotary: positions: counted in every sequence of cu_seqlens, 0 to 172\n");
+  const TensorFile right(file.c_str());
+  EXPECT_LT(largest_difference(TensorFile(made("turned.npy").c_str()).at(""), right.at("right")), 5e-5);
+
+  std::vector<std::int64_t> ids(223);
+  for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::int64_t>(i < 173 ? i : i - 173);
+  write_npy(made("ids.npy").c_str(), {ids.data(), "T", {223}});
+  ASSERT_EQ(run(command + " --position-ids " + made("ids.npy")).code, 0);
+  EXPECT_LT(largest_difference(TensorFile(made("turned.npy").c_str()).at(""), right.at("right")), 5e-5);
+
+  expect_error(2, command, "cu_seqlens");
+  expect_error(2, command + " --cu-seqlens " + made("short.npy"), "223");
+  expect_error(3, command + " --cu-seqlens right", "must be a list");
+  expect_error(2, command + " --cu-seqlens cu_seqlens --position-ids " + made("ids.npy"), "--position-ids");
 }
 
 TEST_F(Program, AttendGivesWhatTheModelComputed) {
