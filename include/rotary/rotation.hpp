@@ -45,8 +45,8 @@ struct RotationSpec {
   std::int64_t rotary_dim = 0;     ///< channels that turn; 0: two per entry of inv_freq. Even and at most head_dim.
   std::int64_t rotary_offset = 0;  ///< first channel of the slice that turns; ignored where both pairings are listed
   Pairing pairing_in = Pairing::unspecified;
-  Pairing pairing_out =
-      Pairing::unspecified;  ///< unspecified: as pairing_in. They differ where a model reads neighbours and writes halves.
+  /// Unspecified: as pairing_in. They differ where a model reads neighbours and writes halves.
+  Pairing pairing_out = Pairing::unspecified;
   std::vector<double> inv_freq = {};    ///< radians per position, one per pair; finite, zero allowed
   std::vector<std::uint8_t> axis = {};  ///< which axis of the position drives each pair; empty: axis 0 for all
   double amplitude = 1;                 ///< multiplied into cos and sin; finite and positive

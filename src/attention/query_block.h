@@ -1,14 +1,15 @@
 // One task of attention(): some rows (queries of the heads that share one KV head) against every key that they see.
 //
-//            keys, a tile at a time ->                 Keys and values of a tile are turned, widened and packed once for
-//            all
-//          +------+------+------+- - - +               rows of the block; the row tiles of the block then take turns with
-//          it.
+//            keys, a tile at a time ->
+//          +------+------+------+- - - +
 //   row    | full | full | edge | never loaded
-//   tiles  +------+------+------+- - - +               Rows run over tokens first: row r is token r / heads_per_kv_head
-//   and,
-//          | full | full | edge |                      of the heads that share the KV head, number r % heads_per_kv_head.
+//   tiles  +------+------+------+- - - +
+//          | full | full | edge |
 //          +------+------+------+
+//
+// Keys and values of a tile are turned, widened and packed once for all rows of the block; the row tiles of the block then
+// take turns with it. Rows run over tokens first: row r is token r / heads_per_kv_head and, of the heads that share the KV
+// head, number r % heads_per_kv_head.
 #pragma once
 
 #include <cstdint>

@@ -5,17 +5,17 @@
 // angles.
 //
 // Rotated pair of length L, amplitude a, inverse frequency w, angle t = |p w|:
-//   inv_freq   exponent 2j/d, power, reciprocal, scaling rule:     |ln w| e (the exponent's rounding) + 2 e + e + 4 e
-//   angle      the product:                                        e                  together t (8 + |ln w|) e
-//   cos, sin   a cosine within 1 ulp, times a, rounded to u:       2 u each           moves a channel by 2 sqrt(2) a L u at
-//   most u c - v s  two products and a difference:                      |u c| + |v s| <= a L, and the result <= a L:     2
-//   a L u rotary     its own tables, where they are float32:             sqrt(2) a L u
+//   inv_freq   exponent 2j/d, power, reciprocal, scaling rule:  |ln w| e (the exponent's rounding) + 2 e + e + 4 e
+//   angle      the product:                                     e; with inv_freq t (8 + |ln w|) e
+//   cos, sin   a cosine within 1 ulp, times a, rounded to u:    2 u each, which moves a channel by at most 2 sqrt(2) a L u
+//   u c - v s  two products and a difference:                   |u c| + |v s| <= a L, and the result <= a L: 2 a L u
+//   rotary     its own tables, where they are float32:          sqrt(2) a L u
 // Sum: a L (t (8 + |ln w|) e + 7 u) per channel, and sqrt(2) of that, at most, for the pair as a vector.
 // (Over 81 families in transformers 5.24 the largest relative error seen of inv_freq is 6.4 e.)
 //
 // Score of query i and key j, with E the error of a rotated head as a vector:
-//   ds_j = scale (|E_q| |k_j| + |q| |E_k_j| + (d e + 2 u) |q| |k_j|)      by Cauchy and Schwarz; a sum of d products,
-//   rounded
+//   ds_j = scale (|E_q| |k_j| + |q| |E_k_j| + (d e + 2 u) |q| |k_j|)
+// by Cauchy and Schwarz, and a sum of d products, rounded.
 // Output, with weights w_j over n keys: a score that moves by ds_j moves out by w_j ds_j (v_j - out), at most
 //   sum_j w_j ds_j (|v_j| + |out|)
 // and exp, the sum of n weights, the division and the sum of n weighted values by at most
