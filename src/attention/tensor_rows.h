@@ -5,27 +5,11 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "base/element.h"
 #include "kernels/float_rows.h"
 #include "rotary/tensor.hpp"
 
 namespace rotary {
-
-template <class T>
-T widened(double x) noexcept {
-  return static_cast<T>(x);
-}
-template <class T>
-T widened(float x) noexcept {
-  return x;
-}
-template <class T>
-T widened(float16 x) noexcept {
-  return to_float(x);
-}
-template <class T>
-T widened(bfloat16 x) noexcept {
-  return to_float(x);
-}
 
 /// `length` numbers, `step` elements apart, from the element `first` on.
 template <class T>

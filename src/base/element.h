@@ -1,4 +1,5 @@
-// One element of any floating dtype, as a double. For reference loops and awkward layouts; kernels have their own ways.
+// One element of any floating dtype, widened to float or double. For reference loops and awkward layouts; kernels have their
+// own ways.
 #pragma once
 
 #include <cassert>
@@ -7,6 +8,24 @@
 #include "rotary/dtype.hpp"
 
 namespace rotary {
+
+/// As a float or a double; exact, except from double to float.
+template <class T>
+T widened(double x) noexcept {
+  return static_cast<T>(x);
+}
+template <class T>
+T widened(float x) noexcept {
+  return x;
+}
+template <class T>
+T widened(float16 x) noexcept {
+  return to_float(x);
+}
+template <class T>
+T widened(bfloat16 x) noexcept {
+  return to_float(x);
+}
 
 /// Exact. `dtype` is f64, f32, f16 or bf16.
 inline double load_element(DType dtype, const void* data, std::int64_t index) noexcept {

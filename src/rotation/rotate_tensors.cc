@@ -17,8 +17,8 @@ namespace {
 
 /// How the rows of a tensor reach the kernel.
 struct Plan {
-  bool direct =
-      false;  ///< as they lie in memory; otherwise gathered into a buffer of lanes, first members before second ones
+  /// As they lie in memory; otherwise gathered into a buffer of lanes, first members before second ones.
+  bool direct = false;
   PairFormat format;
   Rounding rounding = Rounding::fused;
   DType table_dtype = DType::f32;  ///< what cos and sin are rounded to before use
@@ -70,23 +70,6 @@ class Scratch {
 };
 
 // ---- single elements ----
-
-template <class Lane>
-Lane widen(double value) noexcept {
-  return static_cast<Lane>(value);
-}
-template <class Lane>
-Lane widen(float value) noexcept {
-  return value;
-}
-template <class Lane>
-Lane widen(float16 value) noexcept {
-  return to_float(value);
-}
-template <class Lane>
-Lane widen(bfloat16 value) noexcept {
-  return to_float(value);
-}
 
 template <class T, class Lane>
 T narrow(Lane value) noexcept {
@@ -228,8 +211,8 @@ void rotate_gathered(const TensorToRotate& tensor, const Plan& plan, const PairM
         const auto* from = static_cast<const decltype(element)*>(tensor.x.data()) + x_row;
         const std::int64_t step = tensor.x.stride('D');
         for (std::size_t j = 0; j < num_pairs; ++j) {
-          u[j] = widen<Lane>(from[map.from_pairs[j].first * step]);
-          v[j] = widen<Lane>(from[map.from_pairs[j].second * step]);
+          u[j] = widened<Lane>(from[map.from_pairs[j].first * step]);
+          v[j] = widened<Lane>(from[map.from_pairs[j].second * step]);
         }
       });
       rotate_rows(rows);
