@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 #include <thread>
 
+#include "base/checked.h"
 #include "command.h"
 #include "output.h"
 #include "rotary/error.hpp"
@@ -47,9 +49,10 @@ ConstTensorView view_of(const TensorFile& file, const std::string& path, const s
 }
 
 OwnTensor::OwnTensor(const Axes& axes, const Dims& shape, DType dtype) : axes_(axes), shape_(shape), dtype_(dtype) {
-  std::int64_t bytes = bit_size(dtype) / 8;  // the shapes here are those of tensors in memory: they fit
-  for (const std::int64_t length : shape) bytes *= length;
-  bytes_.resize(static_cast<std::size_t>(bytes));
+  const auto count = checked_product(shape);
+  const auto num_bytes = count ? checked_mul(*count, bit_size(dtype) / 8) : count;
+  if (!num_bytes) throw std::bad_alloc();  // an axis without elements lets a file state lengths of any size
+  bytes_.resize(static_cast<std::size_t>(*num_bytes));
 }
 
 OwnTensor OwnTensor::copy_of(const ConstTensorView& x) {

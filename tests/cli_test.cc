@@ -130,6 +130,7 @@ TEST_F(Program, RefusesPositionsThatAreNotRepresentable) {
   for (const char* offset : {"9223372036854775807", "-9223372036854775808", "9007199254740992"}) {
     const std::string far = std::string(" --offset ") + offset;
     expect_error(2, "rotate " + capture + model + " --tensor q -o " + made("a.npz") + far, "at most 2^53");
+    expect_error(2, "rotate " + capture + model + " --tensor k --shift 1 -o " + made("a.npz") + far, "at most 2^53");
     expect_error(2, "attend " + capture + model + " --causal none -o " + made("a.npz") + far, "at most 2^53");
     expect_error(2, "verify " + capture + model + " --layer 0" + far, "at most 2^53");
   }
@@ -394,6 +395,18 @@ TEST_F(Attend, RefusesALayerWhoseWindowHidesKeys) {
       "num_hidden_layers": 1, "num_attention_heads": 9, "num_key_value_heads": 3, "rope_theta": 100000,
       "sliding_window": 172})");
   expect_error(4, "attend " + capture + " --model " + windowed + " --causal bottom_right -o " + made("a.npz"), "172");
+}
+
+/// Without channels they have no bytes in the file, but the output would have channels.
+TEST_F(Attend, RefusesMoreQueriesThanMemoryHolds) {
+  const std::int64_t many = std::int64_t{1} << 60;
+  write_npz(made("many.npz").c_str(), {{"q", {nullptr, DType::f32, "BHSD", {1, 1, many, 0}}},
+                                       {"k", {nullptr, DType::f32, "BHSD", {1, 0, 1, 20}}},
+                                       {"v", {nullptr, DType::f32, "BHSD", {1, 0, 1, 20}}}});
+  expect_error(3,
+               "attend " + made("many.npz") + " --base 10000 --pairing half --head-dim 20 --causal bottom_right -o " +
+                   made("out.npz"),
+               "out of memory");
 }
 
 TEST_F(Attend, RefusesToGuessWhereQueriesStand) {
