@@ -6,6 +6,7 @@
 #include "rotary/dtype.hpp"
 #include "rotary/error.hpp"
 #include "rotary/frequencies.hpp"
+#include "rotary/gguf.hpp"
 #include "rotary/isa.hpp"
 #include "rotary/model.hpp"
 #include "rotary/parallel.hpp"
