@@ -533,6 +533,29 @@ TEST(Gguf, ReadsOnlyTheHeaderHoweverLargeTheFile) {
   EXPECT_LT(largest_allocation, 4096u);
 }
 
+TEST(Gguf, CapsWhatOneFileMayList) {
+  const auto listing = [](std::uint64_t tensors, std::uint64_t keys) {
+    return "GGUF" + le(3u) + le(tensors) + le(keys) + std::string(8 << 20, '\0');
+  };
+  EXPECT_SAYS(refusal(listing(0, (1 << 18) + 1), ErrorCode::unsupported), "GGUF may list at most 262144 keys, got 262145");
+  EXPECT_SAYS(refusal(listing((1 << 18) + 1, 0), ErrorCode::unsupported), "at most 262144 tensors, got 262145");
+
+  const TemporaryFolder place;
+  constexpr std::uint64_t most = std::uint64_t{1} << 30;
+  for (const std::uint64_t count : {most, most + 1}) {
+    const std::string path = place.write("x.gguf", gguf_file({gguf_array("a", u8, count, "")}));
+    std::error_code failed;
+    std::filesystem::resize_file(path, most + 4096, failed);
+    if (failed) GTEST_SKIP() << "no room for a sparse file: " << failed.message();
+    if (count == most) {
+      EXPECT_EQ(GgufFile(path.c_str()).at("a").size, static_cast<std::int64_t>(most));
+    } else {
+      EXPECT_SAYS(error_sentence(ErrorCode::unsupported, [&] { GgufFile(path.c_str()); }),
+                  "an array may have at most 1073741824 elements, got 1073741825");
+    }
+  }
+}
+
 TEST(Gguf, CopiesNoVocabulary) {
   constexpr int count = 50'000;
   std::string tokens, scores;
