@@ -21,10 +21,22 @@ struct Options {
   bool json = false;
 };
 
+/// Angles do not depend on the pairing. Without a word about the rotation: the original one, with a head of today's width.
+RotationOptions completed(RotationOptions rotation) {
+  if (!rotation.model.empty()) return rotation;
+  if (rotation.pairing == Pairing::unspecified) rotation.pairing = Pairing::half;
+  if (rotation.base == 0 && rotation.head_dim == 0) {
+    rotation.base = 10000;
+    rotation.head_dim = 128;
+    std::cerr << "rotary: no --model: base 10000, head_dim 128\n";
+  }
+  return rotation;
+}
+
 Rotation rotation_for(const Options& options) {
   const double longest = *std::max_element(options.positions.begin(), options.positions.end());
   const bool fits = longest >= 0 && longest < 9e15;
-  return RotationSource(options.rotation).rotation(fits ? static_cast<std::int64_t>(longest) + 1 : 0);
+  return RotationSource(completed(options.rotation)).rotation(fits ? static_cast<std::int64_t>(longest) + 1 : 0);
 }
 
 Json error_json(const PairError& error) { return {{"angle", error.angle}, {"value", error.value}, {"ulp", error.ulp}}; }

@@ -87,7 +87,10 @@ void add_rotate(CLI::App& program, Command& command) {
   options->positions.add_to(*app);
   options->positions.add_cu_seqlens_to(*app);
   auto* inverse = app->add_flag("--inverse", options->inverse, "Undo the rotation");
-  app->add_option("--shift", options->shift, "Move keys that are already rotated by so many positions")->excludes(inverse);
+  app->add_option("--shift", options->shift,
+                  "Move keys that are already rotated by so many positions; where they stand matters only to a rule that\n"
+                  "depends on the length")
+      ->excludes(inverse);
   add_precision(*app, options->precision);
   options->threads.add_to(*app);
   app->callback([&command, options] { command = [options] { return run(*options); }; });

@@ -222,6 +222,20 @@ TEST_F(Program, VerifySaysThatNothingMatchesInTheWrongPairing) {
   EXPECT_NE(text.out.find("nothing matches"), std::string::npos) << text.out;
 }
 
+TEST_F(Program, VerifyNamesWhatDiffersWhereMostOfItMatches) {
+  const TensorFile file(capture.c_str());
+  const auto q_rot = file.at("q_rot").view("BHSD");
+  const auto* from = static_cast<const float*>(q_rot.data());
+  std::vector<float> changed(from, from + q_rot.num_elements());
+  changed[12345] += 0.1f;
+  const std::string path = made("changed.safetensors");
+  write_tensors(path.c_str(),
+                {{"q", file.at("q").view("BHSD")}, {"q_rot", ConstTensorView(changed.data(), "BHSD", q_rot.shape())}});
+  const Result result = run("verify " + path + model + " --layer 0");
+  EXPECT_EQ(result.code, 1);
+  EXPECT_NE(result.out.find("differs: q_rot beyond rounding"), std::string::npos) << result.out;
+}
+
 TEST_F(Program, VerifyFindsTensorsUnderOtherNames) {
   const TensorFile file(capture.c_str());
   const std::string renamed = made("renamed.safetensors");
@@ -412,6 +426,15 @@ TEST_F(Attend, RefusesMoreQueriesThanMemoryHolds) {
 TEST_F(Attend, RefusesToGuessWhereQueriesStand) {
   expect_error(2, command("causal_top_left_5_11", "--head-dim 16 --causal top_left"), "5 queries and 11 keys");
   expect_error(2, command("decode_1_40", "--head-dim 20 --causal none"), "--q-offset");
+}
+
+TEST_F(Program, PrecisionNeedsNoModelAndNoPairing) {
+  const Result bare = run("precision --json");
+  ASSERT_EQ(bare.code, 0) << bare.err;
+  EXPECT_NE(bare.err.find("base 10000, head_dim 128"), std::string::npos) << bare.err;
+  EXPECT_EQ(json::parse(bare.out)["inv_freq"].size(), 64u);
+  EXPECT_EQ(json::parse(bare.out), json::parse(run("precision --base 10000 --head-dim 128 --json").out));
+  expect_error(2, "precision --base 10000", "--head-dim");
 }
 
 TEST_F(Program, PrecisionShowsExactTablesWithinOneUlp) {
