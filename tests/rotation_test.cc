@@ -229,7 +229,8 @@ TEST(WithPairing, ChangesThePairsAndNothingElse) {
                        .inv_freq = {1, 0.5, 0.25},
                        .axis = {0, 1, 0},
                        .amplitude = 1.5,
-                       .direction = -1});
+                       .direction = -1,
+                       .ggml_divisors = {1, 2, 8}});
   const Rotation interleaved = with_pairing(half, Pairing::interleaved);
   EXPECT_EQ(interleaved.pairs_in(), (std::vector<rotary::Pair>{{2, 3}, {4, 5}, {6, 7}}));
   EXPECT_EQ(interleaved.pairs_out(), interleaved.pairs_in());
@@ -238,6 +239,7 @@ TEST(WithPairing, ChangesThePairsAndNothingElse) {
   EXPECT_EQ(interleaved.head_dim(), 12);
   EXPECT_EQ(interleaved.amplitude(), 1.5);
   EXPECT_EQ(interleaved.direction(), -1);
+  EXPECT_EQ(interleaved.ggml_divisors(), half.ggml_divisors());
   EXPECT_EQ(with_pairing(interleaved, Pairing::half).pairs_in(), half.pairs_in());
 
   EXPECT_THROW(with_pairing(half, Pairing::listed), rotary::Error);

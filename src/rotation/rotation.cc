@@ -170,6 +170,7 @@ Rotation with_pairing(const Rotation& rotation, Pairing pairing) {
   spec.axis = rotation.axis();
   spec.amplitude = rotation.amplitude();
   spec.direction = rotation.direction();
+  spec.ggml_divisors = rotation.ggml_divisors();
   return Rotation(std::move(spec));
 }
 
