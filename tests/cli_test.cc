@@ -118,6 +118,19 @@ TEST_F(Program, RefusesAxesWithoutTokensOrChannels) {
   }
 }
 
+TEST_F(Program, RefusesAnInstructionSetThatThereIsNot) {
+  for (const std::string& arguments :
+       {"verify " + capture + model + " --layer 0", "rotate " + capture + model + " --tensor q -o " + made("a.npz"),
+        "attend " + capture + model + " --causal none -o " + made("a.npz"), "precision" + model, std::string("--version")}) {
+    const Result result =
+        shell("ROTARY_ISA=sse3 '" + program + "' " + arguments + " > '" + made("out") + "' 2> '" + made("err") + "'");
+    EXPECT_EQ(result.code, 4) << arguments;
+    EXPECT_EQ(result.out, "") << arguments;
+    EXPECT_EQ(result.err.rfind("rotary: ROTARY_ISA: must name an instruction set of this machine (scalar", 0), 0u)
+        << result.err;
+  }
+}
+
 TEST_F(Program, RefusesFilesThatCannotBeRead) {
   expect_error(3, "inspect " + made("missing.json"), "missing.json");
   expect_error(3, "verify " + made("missing.safetensors") + model + " --layer 0", "missing.safetensors");

@@ -4,6 +4,7 @@
 
 #include "attention/causal.h"
 #include "base/fail.h"
+#include "rotary/isa.hpp"
 
 namespace rotary {
 namespace {
@@ -145,6 +146,7 @@ std::int64_t AttentionProblem::num_visible(std::int64_t query) const noexcept {
 
 AttentionProblem check_attention(const ConstTensorView& q, const ConstTensorView& k, const ConstTensorView& v,
                                  const TensorView& out, const AttentionOptions& options) {
+  active_isa();  // here, where it may throw: kernels may not
   check_tensor(q, "q");
   check_tensor(k, "k");
   check_tensor(v, "v");

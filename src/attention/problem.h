@@ -25,7 +25,7 @@ struct AttentionProblem {
   std::int64_t num_visible(std::int64_t query) const noexcept;
 };
 
-/// Throws Error (invalid_argument) naming the rule that the arguments break.
+/// Throws Error (invalid_argument) naming the rule that the arguments break; Error (unsupported) as AngleRows does.
 AttentionProblem check_attention(const ConstTensorView& q, const ConstTensorView& k, const ConstTensorView& v,
                                  const TensorView& out, const AttentionOptions& options);
 

@@ -2,6 +2,7 @@
 //
 //     void rotate_rows(Rows rows) noexcept { return ROTARY_KERNEL(rotate_rows_kernel)(rows); }
 //
+// Doors call active_isa() before the first kernel: it throws where ROTARY_ISA is wrong, and kernels may not.
 // Highway's own dispatcher keeps its choice in a global that anyone may change; this one follows active_isa() alone.
 #pragma once
 

@@ -6,6 +6,7 @@
 #include "base/fail.h"
 #include "kernels/angles.h"
 #include "reference/angles.h"
+#include "rotary/isa.hpp"
 #include "rotation/angles.h"
 
 namespace rotary {
@@ -61,6 +62,7 @@ AngleRows::AngleRows(const char* operation, const Rotation& rotation, Precision 
   if (precision != Precision::exact && precision != Precision::transformers && precision != Precision::ggml) {
     fail_argument(operation, "precision must be exact, transformers or ggml, got number ", static_cast<int>(precision));
   }
+  active_isa();  // here, where it may throw: kernels may not
   if (precision == Precision::ggml) ggml_ = ggml_rope(operation, rotation);
 }
 

@@ -10,8 +10,8 @@ namespace rotary {
 /// Makes the rows of one rotation in one precision. Refers to the rotation, which must outlive it.
 class AngleRows {
  public:
-  /// Throws Error (unsupported) where the recipe of `precision` cannot express this rotation; the sentence starts with
-  /// `operation`.
+  /// Throws Error (unsupported) where the recipe of `precision` cannot express this rotation, with a sentence that starts
+  /// with `operation`, and where ROTARY_ISA names no instruction set of this machine.
   AngleRows(const char* operation, const Rotation& rotation, Precision precision);
 
   /// Throws Error (invalid_argument) unless the position is finite, at most 2^53 in size and turns every pair by at most
