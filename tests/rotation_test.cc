@@ -116,8 +116,11 @@ TEST(Rotation, RefusesASliceThatDoesNotFit) {
 TEST(Rotation, RefusesNumbersThatAreNoAngles) {
   const double nan = std::numeric_limits<double>::quiet_NaN(), infinity = std::numeric_limits<double>::infinity();
   for (const double bad : {nan, infinity, -infinity}) {
-    expect_spec_refused([&](auto& s) { s.inv_freq[1] = bad; }, "inv_freq must be finite");
+    expect_spec_refused([&](auto& s) { s.inv_freq[1] = bad; }, "inv_freq must be finite and at most 2^60");
     expect_spec_refused([&](auto& s) { s.amplitude = bad; }, "amplitude must be finite and positive");
+  }
+  for (const double bad : {0x1.0000000000001p60, -0x1p61, 1e300, -1e308}) {  // products in two doubles overflow near 1e300
+    expect_spec_refused([&](auto& s) { s.inv_freq[1] = bad; }, "inv_freq must be finite and at most 2^60 in size, got ");
   }
   expect_spec_refused([](auto& s) { s.amplitude = 0; }, "amplitude must be finite and positive, got 0");
   expect_spec_refused([](auto& s) { s.amplitude = -1; }, "amplitude must be finite and positive, got -1");
@@ -205,7 +208,6 @@ TEST(Rotation, DividesByTwoPiToOneHundredAndFourBits) {
       {0x1.4985fec808782p-22, 0x1.a38fef79e73d2p-25, -0x1.148dae522d62ep-79, 0x1.1def5730a365bp-133},
       {-0x1.0000000000000p-2, -0x1.45f306dc9c883p-5, 0x1.6b01ec5417056p-59, 0x1.6447e493ad4cep-113},
       {0x1.c6bf526340000p+49, 0x1.21804bb1c96ebp+47, -0x1.0586749c66e14p-7, -0x1.c3f994844bcdap-61},
-      {0x1.7e43c8800759cp+996, 0x1.e6b6f220dd8bep+993, -0x1.5dd28e8edcab4p+939, -0x1.62c33ff5e2664p+883},
       {0x1.4484bfeebc2a0p-100, 0x1.9d309a5f09800p-103, -0x1.dae947acd8742p-157, 0x1.7300b71bff55dp-213},
       {0x1.6e93f5da2824cp-831, 0x1.d2bdd763b21a5p-834, -0x1.f529d862336c2p-889, -0x1.333177ea1d958p-943},
       {0x1.fffffffffffffp-1, 0x1.45f306dc9c882p-3, 0x1.2300be55fd48cp-62, -0x1.c8817d6fe841bp-116},

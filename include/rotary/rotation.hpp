@@ -47,7 +47,7 @@ struct RotationSpec {
   Pairing pairing_in = Pairing::unspecified;
   /// Unspecified: as pairing_in. They differ where a model reads neighbours and writes halves.
   Pairing pairing_out = Pairing::unspecified;
-  std::vector<double> inv_freq = {};    ///< radians per position, one per pair; finite, zero allowed
+  std::vector<double> inv_freq = {};    ///< radians per position, one per pair; at most 2^60 in size, zero allowed
   std::vector<std::uint8_t> axis = {};  ///< which axis of the position drives each pair; empty: axis 0 for all
   double amplitude = 1;                 ///< multiplied into cos and sin; finite and positive
   int direction = 1;                    ///< 1 counter-clockwise, -1 clockwise

@@ -64,8 +64,9 @@ void check_slice(const RotationSpec& spec) {
 
 void check_numbers(const RotationSpec& spec) {
   for (std::size_t j = 0; j < spec.inv_freq.size(); ++j) {
-    if (!std::isfinite(spec.inv_freq[j]))
-      fail_argument(operation, "inv_freq must be finite, got ", spec.inv_freq[j], " for pair ", j);
+    if (!(std::abs(spec.inv_freq[j]) <= 0x1p60)) {
+      fail_argument(operation, "inv_freq must be finite and at most 2^60 in size, got ", spec.inv_freq[j], " for pair ", j);
+    }
   }
   if (!(std::isfinite(spec.amplitude) && spec.amplitude > 0)) {
     fail_argument(operation, "amplitude must be finite and positive, got ", spec.amplitude);
