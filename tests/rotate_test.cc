@@ -633,6 +633,47 @@ TEST(Rotate, RefusesPositionsWithoutARowBeforeWriting_K4_V11) {
             "rotate: the table must have one column per pair of the rotation, got 2 for 3");
 }
 
+TEST(Rotate, RefusesATableOfAnotherRotation) {
+  RotationSpec spec = spec_of(Pairing::half, 4);
+  const Rotation rotation(spec);
+  const AngleTable table = AngleTable::build(rotation, 0, 8);
+  const float cos[] = {1, 0.6f}, sin[] = {0, 0.8f};
+  const AngleTable given = AngleTable::given(rotation, {cos, "ND", {1, 2}}, {sin, "ND", {1, 2}});
+  const AngleTable given_per_token = AngleTable::given(rotation, {cos, "SD", {1, 2}}, {sin, "SD", {1, 2}});
+  TestTensor x(DType::f32, "SHD", {1, 1, 4});
+  const Numbers before = x.fill_at_random(16).values();
+  const auto refusal = [&](const RotationSpec& other, const AngleTable& offered) {
+    return error_sentence(ErrorCode::invalid_argument, [&] { rotate(x, Rotation(other), {}, {.table = &offered}); });
+  };
+
+  RotationSpec other_base = spec;
+  other_base.inv_freq = default_frequencies(5e5, 4).inv_freq;
+  EXPECT_EQ(refusal(other_base, table).substr(0, 69), "rotate: the table must be built from the inv_freq of the rotation, got");
+  EXPECT_NE(refusal(other_base, table.extended(300)).find("in pair 1"), std::string::npos);
+  RotationSpec louder = spec;
+  louder.amplitude = 1.5;
+  for (const AngleTable* each : {&table, &given, &given_per_token}) {
+    EXPECT_EQ(refusal(louder, *each), "rotate: the table must have the amplitude of the rotation, got 1 for 1.5");
+  }
+  EXPECT_EQ(x.values(), before);
+  rotate(x, Rotation(other_base), {}, {.table = &given});  // whose frequencies only its maker knows
+}
+
+TEST(Rotate, TakesATableWhateverThePairingAndTheAxes) {
+  // A row holds every pair at one position: what drives a pair, and where it lies, is no matter of the table.
+  RotationSpec spec = spec_of(Pairing::half, 6);
+  const AngleTable table = AngleTable::build(Rotation(spec), 0, 8);
+  spec.pairing_in = Pairing::interleaved;
+  spec.axis = {1, 0, 1};
+  const Rotation rotation(spec);
+  const std::int32_t ids[] = {5, 1, 7, 3};
+  TestTensor x(DType::f32, "SHD", {2, 1, 6}), y(DType::f32, "SHD", {2, 1, 6});
+  y.fill_from(x.fill_at_random(16));
+  rotate(x, rotation, {.position_ids = {ids, "AS", {2, 2}}}, {.table = &table});
+  rotate(y, rotation, {.position_ids = {ids, "AS", {2, 2}}});
+  EXPECT_EQ(x.values(), y.values());
+}
+
 // ---- refusals: a sentence, and nothing written ----
 
 TEST(Rotate, RefusesTensorsThatDoNotFitTheRotation) {

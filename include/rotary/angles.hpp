@@ -60,6 +60,11 @@ class ROTARY_API AngleTable {
   std::int64_t first_position() const noexcept;
   std::int64_t num_rows() const noexcept;  ///< over all batch rows where the table is per token
   std::int64_t num_pairs() const noexcept;
+  /// What it was made for, which is where it is accepted: a built table by rotations of the same inv_freq and amplitude
+  /// (whichever axis drives a pair: a row serves all of them), a given one by those of as many pairs and the same
+  /// amplitude.
+  const Rotation& rotation() const noexcept;
+  bool is_given() const noexcept;
   bool per_token() const noexcept;
   std::int64_t batch_size() const noexcept;           ///< of a table per token: 1 unless it was given as "BSD"
   const float* cos(std::int64_t row) const noexcept;  ///< num_pairs() values

@@ -12,9 +12,10 @@
 //                    bit for bit, given its own cos and sin (AngleTable::given)
 //
 // Common to all functions below. In place: the view's elements must not overlap each other, nor those of the other tensor.
-// A table by position needs a row for every position; one by token has as many rows as there are tokens, and positions are
-// left out. Errors: Error (invalid_argument) for a wrong axis, dtype, width, length or position, Error (unsupported) for a
-// rotation that Precision::ggml cannot express; nothing is written in that case.
+// A table must have been made for the rotation (AngleTable::rotation). One by position needs a row for every position; one
+// by token has as many rows as there are tokens, and positions are left out. Errors: Error (invalid_argument) for a wrong
+// axis, dtype, width, length, position or table, Error (unsupported) for a rotation that Precision::ggml cannot express;
+// nothing is written in that case.
 #pragma once
 
 #include "rotary/angles.hpp"

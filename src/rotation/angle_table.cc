@@ -229,6 +229,8 @@ AngleTable AngleTable::extended(std::int64_t count) const {
 std::int64_t AngleTable::first_position() const noexcept { return rows_->first; }
 std::int64_t AngleTable::num_rows() const noexcept { return rows_->num_rows; }
 std::int64_t AngleTable::num_pairs() const noexcept { return rows_->num_pairs; }
+const Rotation& AngleTable::rotation() const noexcept { return rows_->rotation; }
+bool AngleTable::is_given() const noexcept { return rows_->is_given; }
 bool AngleTable::per_token() const noexcept { return rows_->per_token; }
 std::int64_t AngleTable::batch_size() const noexcept { return rows_->batch_size; }
 const float* AngleTable::cos(std::int64_t row) const noexcept { return rows_->cos(row); }

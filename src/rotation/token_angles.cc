@@ -49,11 +49,26 @@ void TokenAngles::check_positions(const Tokens& tokens) const {
   }
 }
 
-void TokenAngles::check_table(const char* operation, const Positions& positions, const Tokens& tokens) {
-  if (table_->num_pairs() != rotation_.num_pairs()) {
-    fail_argument(operation, "the table must have one column per pair of the rotation, got ", table_->num_pairs(), " for ",
+void TokenAngles::check_table_is_for_rotation(const char* operation) const {
+  const Rotation& other = table_->rotation();
+  if (other.num_pairs() != rotation_.num_pairs()) {
+    fail_argument(operation, "the table must have one column per pair of the rotation, got ", other.num_pairs(), " for ",
                   rotation_.num_pairs());
   }
+  if (other.amplitude() != rotation_.amplitude()) {
+    fail_argument(operation, "the table must have the amplitude of the rotation, got ", other.amplitude(), " for ",
+                  rotation_.amplitude());
+  }
+  if (table_->is_given()) return;  // its frequencies are not known
+  const auto [theirs, ours] = std::mismatch(other.inv_freq().begin(), other.inv_freq().end(), rotation_.inv_freq().begin());
+  if (theirs != other.inv_freq().end()) {
+    fail_argument(operation, "the table must be built from the inv_freq of the rotation, got ", *theirs, " for ", *ours,
+                  " in pair ", theirs - other.inv_freq().begin());
+  }
+}
+
+void TokenAngles::check_table(const char* operation, const Positions& positions, const Tokens& tokens) {
+  check_table_is_for_rotation(operation);
   if (table_->per_token()) {
     if (positions.offset != 0 || positions.offsets || positions.position_ids || positions.cu_seqlens) {
       fail_argument(operation, "a table with one row per token leaves no use for positions: give none");

@@ -15,7 +15,8 @@ namespace rotary {
 
 class TokenAngles {
  public:
-  /// Throws Error (invalid_argument), in the name of `operation`, for a bad position, or one without a row in the table.
+  /// Throws Error (invalid_argument), in the name of `operation`, for a bad position, one without a row in the table,
+  /// and a table that was made for another rotation.
   TokenAngles(const char* operation, const Rotation& rotation, const Positions& positions, const Tokens& tokens,
               const RotateOptions& options);
   TokenAngles(const char* operation, const Rotation& rotation, const TokenPositions& positions, const Tokens& tokens,
@@ -37,6 +38,7 @@ class TokenAngles {
 
  private:
   void check_positions(const Tokens& tokens) const;
+  void check_table_is_for_rotation(const char* operation) const;
   void check_table(const char* operation, const Positions& positions, const Tokens& tokens);
   void look_up(std::int64_t row, std::int64_t token, float* cos, float* sin) const noexcept;
 
