@@ -121,7 +121,8 @@ TEST_F(Program, RefusesAxesWithoutTokensOrChannels) {
 TEST_F(Program, RefusesAnInstructionSetThatThereIsNot) {
   for (const std::string& arguments :
        {"verify " + capture + model + " --layer 0", "rotate " + capture + model + " --tensor q -o " + made("a.npz"),
-        "attend " + capture + model + " --causal none -o " + made("a.npz"), "precision" + model, std::string("--version")}) {
+        "attend " + capture + model + " --causal none -o " + made("a.npz"), "precision" + model,
+        std::string("--version")}) {
     const Result result =
         shell("ROTARY_ISA=sse3 '" + program + "' " + arguments + " > '" + made("out") + "' 2> '" + made("err") + "'");
     EXPECT_EQ(result.code, 4) << arguments;

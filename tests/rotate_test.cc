@@ -648,7 +648,8 @@ TEST(Rotate, RefusesATableOfAnotherRotation) {
 
   RotationSpec other_base = spec;
   other_base.inv_freq = default_frequencies(5e5, 4).inv_freq;
-  EXPECT_EQ(refusal(other_base, table).substr(0, 69), "rotate: the table must be built from the inv_freq of the rotation, got");
+  EXPECT_EQ(refusal(other_base, table).substr(0, 69),
+            "rotate: the table must be built from the inv_freq of the rotation, got");
   EXPECT_NE(refusal(other_base, table.extended(300)).find("in pair 1"), std::string::npos);
   RotationSpec louder = spec;
   louder.amplitude = 1.5;
@@ -750,6 +751,42 @@ TEST(Rotate, RefusesToWriteWhereThingsOverlap_S2) {
   EXPECT_EQ(memory, before);
   rotate_to(view(0, {8, 4, 1}), view(0, {8, 4, 1}), rotation);  // x itself
   rotate(view(0, {16, 8, 1}), view(4, {16, 8, 1}), rotation);   // side by side in one buffer
+}
+
+TEST(Rotate, RefusesToWriteOverThePositions) {
+  // They are checked, and read again while the tensor is written.
+  const Rotation rotation(spec_of(Pairing::half, 4));
+  const AngleTable table = AngleTable::build(rotation, 0, 8);
+  std::vector<std::int64_t> memory(24);
+  std::iota(memory.begin(), memory.end(), 0);
+  const std::vector<std::int64_t> before = memory;
+  const TensorView x(memory.data(), DType::f32, "SHD", {3, 2, 4}), k(memory.data() + 12, DType::f32, "SHD", {3, 2, 4});
+  const TensorView rows(memory.data(), DType::f32, "BSHD", {3, 1, 2, 4}),
+      packed(memory.data(), DType::f32, "THD", {3, 2, 4});
+  const Positions ids{.position_ids = {memory.data() + 5, "S", {3}}};
+  const auto refusal = [](const auto& call) { return error_sentence(ErrorCode::invalid_argument, call); };
+
+  EXPECT_EQ(refusal([&] { rotate(x, rotation, ids, {.table = &table}); }), "rotate: x must not overlap position_ids");
+  EXPECT_EQ(refusal([&] { rotate(x, k, rotation, ids); }), "rotate: q must not overlap position_ids");
+  EXPECT_EQ(refusal([&] { rotate(k, x, rotation, ids); }), "rotate: k must not overlap position_ids");
+  EXPECT_EQ(refusal([&] { rotate_to(k, x, rotation, ids); }), "rotate_to: out must not overlap position_ids");
+  EXPECT_EQ(refusal([&] { unrotate(x, rotation, ids); }), "unrotate: x must not overlap position_ids");
+  EXPECT_EQ(refusal([&] { rotate_backward(x, rotation, ids); }), "rotate_backward: gradient must not overlap position_ids");
+  EXPECT_EQ(refusal([&] {
+              rotate(rows, rotation, {.offsets = {memory.data(), "B", {3}}});
+            }),
+            "rotate: x must not overlap offsets");
+  memory[10] = 0;
+  memory[11] = 3;
+  EXPECT_EQ(refusal([&] {
+              rotate(packed, rotation, {.cu_seqlens = {memory.data() + 10, "N", {2}}});
+            }),
+            "rotate: x must not overlap cu_seqlens");
+  EXPECT_EQ(refusal([&] { shift(x, rotation, ConstTensorView(memory.data(), "S", {3})); }),
+            "shift: the tensor must not overlap distances");
+  memory[10] = before[10];
+  memory[11] = before[11];
+  EXPECT_EQ(memory, before);
 }
 
 TEST(Rotate, RefusesAnOutputOfAnotherShape) {

@@ -11,7 +11,8 @@
 //     transformers   every product and the sum are rounded to the dtype of x, and before that cos and sin:
 //                    bit for bit, given its own cos and sin (AngleTable::given)
 //
-// Common to all functions below. In place: the view's elements must not overlap each other, nor those of the other tensor.
+// Common to all functions below. Elements that are written must not overlap each other, nor those of the other tensor, nor
+// the positions or distances.
 // A table must have been made for the rotation (AngleTable::rotation). One by position needs a row for every position; one
 // by token has as many rows as there are tokens, and positions are left out. Errors: Error (invalid_argument) for a wrong
 // axis, dtype, width, length, position or table, Error (unsupported) for a rotation that Precision::ggml cannot express;

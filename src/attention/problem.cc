@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "attention/causal.h"
+#include "base/apart.h"
 #include "base/fail.h"
 #include "rotary/isa.hpp"
 
@@ -111,7 +112,7 @@ void check_written(const TensorView& written, const char* what, const AttentionP
               {options.k_positions.position_ids, "k_positions"},
               {options.k_positions.offsets, "k_positions"}};
   for (const auto& [view, name] : read) {
-    if (view && may_share_memory(written, view)) fail_argument(operation, what, " must not overlap ", name);
+    check_apart(operation, what, written, name, view);
   }
 }
 

@@ -26,6 +26,30 @@ ConstTensorView real_view(const char* operation, const char* what, const ConstTe
   return {x.data(), x.dtype() == DType::c64 ? DType::f32 : DType::f64, x.axes(), shape, strides};
 }
 
+/// What is written.
+TensorView writable_heads(const char* operation, const char* what, const TensorView& x, const Rotation& rotation) {
+  const ConstTensorView real = heads(operation, what, x, rotation);
+  if (overlaps_itself(real)) fail_argument(operation, what, " must have elements that do not overlap each other");
+  return {const_cast<void*>(real.data()), real.dtype(), real.axes(), real.shape(), real.strides()};
+}
+
+bool same_view(const ConstTensorView& a, const ConstTensorView& b) {
+  if (a.data() != b.data() || a.dtype() != b.dtype()) return false;
+  for (const char axis : {'B', 'S', 'T', 'H', 'D'}) {
+    if (a.size(axis) > 1 && a.stride(axis) != b.stride(axis)) return false;
+  }
+  return true;
+}
+
+void check_same_shape(const char* operation, const char* what, const ConstTensorView& x, const ConstTensorView& out) {
+  for (const char axis : {'B', 'S', 'T', 'H', 'D'}) {
+    if (x.has(axis) != out.has(axis) || x.size(axis) != out.size(axis)) {
+      fail_argument(operation, what, " and out must have the same axes and lengths, got \"", x.axes().c_str(), "\" and \"",
+                    out.axes().c_str(), "\" with ", x.size(axis), " and ", out.size(axis), " along ", axis);
+    }
+  }
+}
+
 }  // namespace
 
 ConstTensorView heads(const char* operation, const char* what, const ConstTensorView& x, const Rotation& rotation) {
@@ -48,10 +72,19 @@ ConstTensorView heads(const char* operation, const char* what, const ConstTensor
   return is_complex(x.dtype()) ? real_view(operation, what, x, rotation) : x;
 }
 
-TensorView writable_heads(const char* operation, const char* what, const TensorView& x, const Rotation& rotation) {
-  const ConstTensorView real = heads(operation, what, x, rotation);
-  if (overlaps_itself(real)) fail_argument(operation, what, " must have elements that do not overlap each other");
-  return {const_cast<void*>(real.data()), real.dtype(), real.axes(), real.shape(), real.strides()};
+TensorToRotate turned_in_place(const char* operation, const char* what, const TensorView& x, const Rotation& rotation) {
+  const TensorView turned = writable_heads(operation, what, x, rotation);
+  return {turned, turned};
+}
+
+TensorToRotate turned_to(const char* operation, const char* what, const ConstTensorView& x, const TensorView& out,
+                         const Rotation& rotation) {
+  const TensorToRotate tensor{heads(operation, what, x, rotation), writable_heads(operation, "out", out, rotation)};
+  check_same_shape(operation, what, tensor.x, tensor.out);
+  if (!same_view(tensor.x, tensor.out) && may_share_memory(tensor.x, tensor.out)) {
+    fail_argument(operation, "out must be ", what, " itself or not overlap it");
+  }
+  return tensor;
 }
 
 }  // namespace rotary

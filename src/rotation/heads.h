@@ -3,6 +3,7 @@
 
 #include "rotary/rotation.hpp"
 #include "rotary/tensor.hpp"
+#include "rotation/rotate_tensors.h"
 
 namespace rotary {
 
@@ -10,7 +11,11 @@ namespace rotary {
 /// name of `operation`, unless its axes are among B, S, T, H and D, its dtype is f64, f32, f16, bf16, c128 or c64, and its
 /// width is the rotation's head_dim.
 ConstTensorView heads(const char* operation, const char* what, const ConstTensorView& x, const Rotation& rotation);
-/// The same for one that is written: its elements must not overlap each other.
-TensorView writable_heads(const char* operation, const char* what, const TensorView& x, const Rotation& rotation);
+
+/// A tensor that is turned where it lies: checked like that, and its elements must not overlap each other.
+TensorToRotate turned_in_place(const char* operation, const char* what, const TensorView& x, const Rotation& rotation);
+/// A tensor that is turned to `out`: both checked like that, of the same axes and lengths, and the same view or apart.
+TensorToRotate turned_to(const char* operation, const char* what, const ConstTensorView& x, const TensorView& out,
+                         const Rotation& rotation);
 
 }  // namespace rotary
