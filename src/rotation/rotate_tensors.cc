@@ -267,6 +267,7 @@ void rotate_alike(std::span<const TensorToRotate> tensors, const Plan& plan, con
       arrange(plan.format, cos, sin, arranged + t * arranged_step);
     }
     for (const TensorToRotate& tensor : tensors) {
+      if (tensor.x.size('H') == 0) continue;  // it may have no memory: there is no address to count from
       if (plan.direct) rotate_in_memory(tensor, plan, map, block);
       else rotate_gathered(tensor, plan, map, block);
     }
