@@ -123,6 +123,24 @@ TEST_F(TensorViews, CountBytesByTheElementType) {
             "view: must start at a whole byte, which element 5 of float4_e2m1 does not");
 }
 
+TEST_F(TensorViews, RefuseDataWhereNoElementCanLie) {
+  const char* const start = reinterpret_cast<const char*>(data_.data());  // at a multiple of 16
+  const auto at = [&](std::int64_t byte, DType dtype) { return ConstTensorView(start + byte, dtype, "N", {3}); };
+  EXPECT_EQ(refusal([&] { at(1, DType::f32); }),
+            "view: data must be at a multiple of 4 bytes for float32, got 1 bytes past one");
+  EXPECT_EQ(refusal([&] { at(4, DType::f64); }),
+            "view: data must be at a multiple of 8 bytes for float64, got 4 bytes past one");
+  for (const DType dtype : {DType::f16, DType::bf16, DType::i16, DType::i32, DType::i64, DType::c64, DType::c128}) {
+    refusal([&] { at(1, dtype); });
+    refusal([&] { ConstTensorView(start + 17, dtype, "N", {3}, {2}); });
+  }
+  for (const DType dtype : {DType::u8, DType::i8, DType::boolean, DType::f8_e4m3, DType::f4}) EXPECT_TRUE(at(1, dtype));
+  EXPECT_TRUE(at(2, DType::bf16));
+  EXPECT_TRUE(at(4, DType::c64));                                 // made of two float32
+  EXPECT_TRUE(at(8, DType::c128));                                // of two float64
+  EXPECT_TRUE(ConstTensorView(start + 1, DType::f32, "N", {0}));  // nothing is read
+}
+
 TEST_F(TensorViews, RefuseWhatIsNotThere) {
   EXPECT_EQ(refusal([&] { view_.slice('S', 2, 4); }), "slice: needs 0 <= begin <= end <= 3 along S, got 2 and 4");
   EXPECT_EQ(refusal([&] { view_.slice('S', 2, 1); }), "slice: needs 0 <= begin <= end <= 3 along S, got 2 and 1");

@@ -62,7 +62,8 @@ class ROTARY_API Axes {
 /// A tensor to read. Default-constructed: "not given".
 ///
 /// Strides count elements; they may be negative (a reversed axis) and, for reading, zero (a broadcast axis).
-/// The pointer is that of element [0, 0, …].
+/// The pointer is that of element [0, 0, …], at a multiple of the size of an element (of its parts, where that is complex):
+/// Error (invalid_argument) otherwise, unless there is no element.
 class ROTARY_API ConstTensorView {
  public:
   ConstTensorView() = default;

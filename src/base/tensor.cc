@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/checked.h"
+#include "base/component.h"
 #include "base/fail.h"
 #include "base/strides.h"
 
@@ -47,6 +48,12 @@ ConstTensorView::ConstTensorView(const void* data, DType dtype, Axes axes, const
   const auto count = checked_product(shape);
   if (!count) fail_argument("view", "the number of elements must be representable and no length negative");
   if (data == nullptr && *count > 0) fail_argument("view", "must not be a null pointer with ", *count, " elements");
+
+  if (*count > 0 && !is_aligned(data, dtype)) {
+    fail_argument("view", "data must be at a multiple of ", component_size(dtype), " bytes for ", name(dtype), ", got ",
+                  reinterpret_cast<std::uintptr_t>(data) % static_cast<std::uintptr_t>(component_size(dtype)),
+                  " bytes past one");
+  }
 
   // Every offset that an index can reach, in bits, must be representable, so that kernels need not check.
   std::int64_t lowest = 0, highest = 0;

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "formats/layout.h"
+#include "base/component.h"
 
 namespace rotary {
 
@@ -15,9 +15,7 @@ char* FileContents::allocate(std::size_t size) {
 }
 
 const char* FileContents::aligned(std::string_view bytes, DType dtype) {
-  if (reinterpret_cast<std::uintptr_t>(bytes.data()) % static_cast<std::uintptr_t>(component_size(dtype)) == 0) {
-    return bytes.data();
-  }
+  if (is_aligned(bytes.data(), dtype)) return bytes.data();
   char* const copy = allocate(bytes.size());
   std::memcpy(copy, bytes.data(), bytes.size());
   return copy;

@@ -7,11 +7,6 @@
 
 namespace rotary {
 
-std::int64_t component_size(DType dtype) noexcept {
-  const bool is_complex = dtype == DType::c64 || dtype == DType::c128;
-  return std::max<std::int64_t>(bit_size(dtype) / (is_complex ? 16 : 8), 1);
-}
-
 std::optional<std::int64_t> checked_num_bytes(DType dtype, const std::vector<std::int64_t>& shape) noexcept {
   const auto count = checked_product(shape);
   const auto bits = count ? checked_mul(*count, bit_size(dtype)) : std::nullopt;

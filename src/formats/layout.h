@@ -13,9 +13,6 @@ namespace rotary {
 /// NumPy's own limit. A file with more axes is well formed, but nothing uses it.
 inline constexpr std::size_t max_stored_rank = 64;
 
-/// Bytes of the number that an element is made of: half an element for complex types, 1 for those below a byte.
-std::int64_t component_size(DType dtype) noexcept;
-
 /// Nothing where the size is not representable, or not a whole number of bytes.
 std::optional<std::int64_t> checked_num_bytes(DType dtype, const std::vector<std::int64_t>& shape) noexcept;
 

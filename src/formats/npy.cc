@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/component.h"
 #include "base/fail.h"
 #include "formats/layout.h"
 #include "formats/little_endian.h"

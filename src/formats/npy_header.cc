@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/component.h"
 #include "base/fail.h"
 #include "base/text.h"
 #include "formats/layout.h"
