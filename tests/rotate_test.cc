@@ -363,6 +363,36 @@ TEST(Rotate, BackwardIsTheTranspose) {
   }
 }
 
+TEST(Rotate, ToAnotherBufferIsTheSameAsInPlace) {
+  for (RotationSpec spec : every_pairing()) {
+    spec.amplitude = 1.25;
+    const Rotation rotation(spec);
+    const Positions positions{.offset = 1000};
+    TestTensor x(DType::f32, "BSHD", {2, 3, 2, 10}), inverse(DType::f32, "BSHD", {2, 3, 2, 10}),
+        backward(DType::f32, "BSHD", {2, 3, 2, 10});
+    const Numbers before = x.fill_at_random(9).values();
+    unrotate(inverse.fill_from(x), rotation, positions);
+    rotate_backward(backward.fill_from(x), rotation, positions);
+
+    TestTensor out(DType::f32, "BSHD", {2, 3, 2, 10}, {.order = "BHSD", .reversed = "S"});
+    unrotate_to(x, out, rotation, positions);
+    EXPECT_EQ(out.values(), inverse.values());
+    rotate_backward_to(x, out, rotation, positions);
+    EXPECT_EQ(out.values(), backward.values());
+    EXPECT_TRUE(out.guards_intact());
+    EXPECT_EQ(x.values(), before);
+
+    TestTensor narrow(DType::bf16, "BSHD", {2, 3, 2, 10});
+    unrotate_to(x, narrow, rotation, positions);
+    const auto position = [](std::int64_t, std::int64_t s, int) { return 1000.0 + static_cast<double>(s); };
+    expect_like_plain(reference::unrotate, x, narrow, rotation, position, "unrotate_to");
+    rotate_backward_to(x, narrow, rotation, positions);
+    expect_like_plain(reference::rotate_backward, x, narrow, rotation, position, "rotate_backward_to");
+    unrotate_to(x, x, rotation, positions);  // x itself
+    EXPECT_EQ(x.values(), inverse.values());
+  }
+}
+
 // ---- tensors ----
 
 TEST(Rotate, TurnsQueriesAndKeysOfDifferentHeadCountsAlike_S5) {
@@ -778,6 +808,11 @@ TEST(Rotate, RefusesToWriteOverThePositions) {
   EXPECT_EQ(refusal([&] { rotate(x, k, rotation, ids); }), "rotate: q must not overlap position_ids");
   EXPECT_EQ(refusal([&] { rotate(k, x, rotation, ids); }), "rotate: k must not overlap position_ids");
   EXPECT_EQ(refusal([&] { rotate_to(k, x, rotation, ids); }), "rotate_to: out must not overlap position_ids");
+  EXPECT_EQ(refusal([&] { unrotate_to(k, x, rotation, ids); }), "unrotate_to: out must not overlap position_ids");
+  EXPECT_EQ(refusal([&] { rotate_backward_to(k, x, rotation, ids); }),
+            "rotate_backward_to: out must not overlap position_ids");
+  EXPECT_EQ(refusal([&] { shift_to(k, x, rotation, ConstTensorView(memory.data(), "S", {3})); }),
+            "shift_to: out must not overlap distances");
   EXPECT_EQ(refusal([&] { unrotate(x, rotation, ids); }), "unrotate: x must not overlap position_ids");
   EXPECT_EQ(refusal([&] { rotate_backward(x, rotation, ids); }), "rotate_backward: gradient must not overlap position_ids");
   EXPECT_EQ(refusal([&] {

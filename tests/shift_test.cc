@@ -91,6 +91,36 @@ TEST(Shift, TakesADistancePerRowTokenOrAxis) {
       [&](Index, Index s, int a) { return per_axis[a * 3 + s]; }, "AS");
 }
 
+TEST(Shift, ToAnotherBufferIsTheSameAsInPlace) {
+  RotationSpec spec = yarn_like(Pairing::interleaved);
+  spec.pairing_out = Pairing::half;
+  const Rotation rotation(spec);
+  const std::int32_t per_row[] = {4, -9};
+  TestTensor keys(DType::f32, "BSHD", {2, 3, 2, 14}), in_place(DType::f32, "BSHD", {2, 3, 2, 14});
+  const std::vector<double> before = keys.fill_at_random(3).values();
+  TestTensor out(DType::f32, "BSHD", {2, 3, 2, 14}, {.order = "BHSD"});
+  shift(in_place.fill_from(keys), rotation, 7);
+  shift_to(keys, out, rotation, 7);
+  EXPECT_EQ(out.values(), in_place.values());
+  shift(in_place.fill_from(keys), rotation, {per_row, "B", {2}});
+  shift_to(keys, out, rotation, {per_row, "B", {2}});
+  EXPECT_EQ(out.values(), in_place.values());
+  EXPECT_EQ(keys.values(), before);
+  EXPECT_TRUE(out.guards_intact());
+
+  TestTensor narrow(DType::f16, "BSHD", {2, 3, 2, 14});
+  shift_to(keys, narrow, rotation, -2);
+  expect_like_plain(
+      reference::shift, keys, narrow, rotation, [](std::int64_t, std::int64_t, int) { return -2.0; }, "shift_to");
+  EXPECT_EQ(
+      error_sentence(ErrorCode::invalid_argument,
+                     [&] {
+                       shift_to(keys, TestTensor(DType::f32, "BSHD", {2, 3, 1, 14}), rotation, 1);
+                     }),
+      "shift_to: the tensor and out must have the same axes and lengths, got \"BSHD\" and \"BSHD\" with 2 and 1 along "
+      "H");
+}
+
 TEST(Shift, LeavesTheAmplitude_F21) {
   // Five shifts that each multiplied by the amplitude would make 1.914 of 1.
   const Rotation rotation(yarn_like(Pairing::half));

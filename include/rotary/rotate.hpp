@@ -45,14 +45,21 @@ ROTARY_API void rotate(const TensorView& x, const Rotation& rotation, const Posi
 ROTARY_API void rotate_to(const ConstTensorView& x, const TensorView& out, const Rotation& rotation,
                           const Positions& positions = {}, const RotateOptions& options = {});
 
+// Each of the following turns in place, or as rotate_to() does to `out`.
+
 /// The inverse: brings back what rotate() was given (angle negated, amplitude divided out), read in pairing_out, written in
 /// pairing_in.
 ROTARY_API void unrotate(const TensorView& x, const Rotation& rotation, const Positions& positions = {},
                          const RotateOptions& options = {});
+ROTARY_API void unrotate_to(const ConstTensorView& x, const TensorView& out, const Rotation& rotation,
+                            const Positions& positions = {}, const RotateOptions& options = {});
+
 /// The backward pass of rotate(): turns gradients of the output into gradients of the input. It is the transpose: the angle
 /// is negated and the amplitude kept.
 ROTARY_API void rotate_backward(const TensorView& gradient, const Rotation& rotation, const Positions& positions = {},
                                 const RotateOptions& options = {});
+ROTARY_API void rotate_backward_to(const ConstTensorView& gradient, const TensorView& out, const Rotation& rotation,
+                                   const Positions& positions = {}, const RotateOptions& options = {});
 
 /// Moves keys that are already rotated by `distance` positions, so that they are as if rotated at position + distance:
 /// a pure rotation, amplitude untouched, pairs as pairing_out lays them. Needed after tokens were dropped from a cache.
@@ -60,9 +67,13 @@ ROTARY_API void rotate_backward(const TensorView& gradient, const Rotation& rota
 /// a thousand add up.
 ROTARY_API void shift(const TensorView& rotated, const Rotation& rotation, double distance,
                       const RotateOptions& options = {});
+ROTARY_API void shift_to(const ConstTensorView& rotated, const TensorView& out, const Rotation& rotation, double distance,
+                         const RotateOptions& options = {});
 /// A distance per batch row ("B"), per token ("S", "BS", "T"), or per axis and token ("AS", "ABS", "AT"); i32, i64 or f64.
 ROTARY_API void shift(const TensorView& rotated, const Rotation& rotation, const ConstTensorView& distances,
                       const RotateOptions& options = {});
+ROTARY_API void shift_to(const ConstTensorView& rotated, const TensorView& out, const Rotation& rotation,
+                         const ConstTensorView& distances, const RotateOptions& options = {});
 
 /// The rotation at one position as a matrix, head_dim x head_dim, row-major: y = M x, amplitude included. Block-diagonal
 /// where pairs are neighbours (Su et al. 2021, equation 15). For teaching and tests.

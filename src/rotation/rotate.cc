@@ -64,9 +64,20 @@ void unrotate(const TensorView& x, const Rotation& rotation, const Positions& po
   turn("unrotate", "x", turned_in_place("unrotate", "x", x, rotation), rotation, positions, options, Way::inverse);
 }
 
+void unrotate_to(const ConstTensorView& x, const TensorView& out, const Rotation& rotation, const Positions& positions,
+                 const RotateOptions& options) {
+  turn("unrotate_to", "out", turned_to("unrotate_to", "x", x, out, rotation), rotation, positions, options, Way::inverse);
+}
+
 void rotate_backward(const TensorView& gradient, const Rotation& rotation, const Positions& positions,
                      const RotateOptions& options) {
   turn("rotate_backward", "gradient", turned_in_place("rotate_backward", "gradient", gradient, rotation), rotation,
+       positions, options, Way::transpose);
+}
+
+void rotate_backward_to(const ConstTensorView& gradient, const TensorView& out, const Rotation& rotation,
+                        const Positions& positions, const RotateOptions& options) {
+  turn("rotate_backward_to", "out", turned_to("rotate_backward_to", "gradient", gradient, out, rotation), rotation,
        positions, options, Way::transpose);
 }
 
