@@ -150,6 +150,19 @@ TEST(AtomicFile, LeavesALinkALink) {
   EXPECT_EQ(file_bytes(target), "new");
 }
 
+TEST(AtomicFile, RefusesALinkThatLeadsNowhere) {
+  const TemporaryFolder folder;
+  for (const char* target : {"missing", "link"}) {  // the second: to itself
+    fs::remove(folder.path("link"));
+    fs::create_symlink(target, folder.path("link"));
+    const std::string sentence = error_sentence(ErrorCode::invalid_file, [&] { AtomicFile(folder.path("link")); });
+    EXPECT_EQ(sentence.rfind(folder.path("link") + ": cannot be written: it is a link that cannot be followed: ", 0), 0u)
+        << sentence;
+    EXPECT_TRUE(fs::is_symlink(folder.path("link")));
+    EXPECT_FALSE(fs::exists(folder.path("missing")));
+  }
+}
+
 TEST(AtomicFile, WritesBesideANameOfTheGreatestLength) {
   const TemporaryFolder folder;
   const std::string path = folder.path(std::string(255, 'x'));

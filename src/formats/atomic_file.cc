@@ -15,13 +15,20 @@
 namespace rotary {
 namespace {
 
-/// The file that a path leads to; the path itself where nothing is there yet.
+/// The file that a path leads to; the path itself where nothing is there yet. A link that leads nowhere is refused: it
+/// would have to become the file.
 std::string follow_links(const std::string& path) {
   struct Free {
     void operator()(char* text) const noexcept { ::free(text); }
   };
   const std::unique_ptr<char, Free> resolved(::realpath(path.c_str(), nullptr));
-  return resolved ? resolved.get() : path;
+  if (resolved) return resolved.get();
+  const std::string reason = last_system_error();
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) == 0 && S_ISLNK(status.st_mode)) {
+    fail_file(path, "cannot be written: it is a link that cannot be followed: ", reason);
+  }
+  return path;
 }
 
 std::string folder_of(const std::string& path) {

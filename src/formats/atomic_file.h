@@ -10,8 +10,8 @@ namespace rotary {
 
 /// Bytes go to a new file beside the target, which takes the target's place in commit(): readers see the old file or the
 /// new one, programs that have the old one mapped keep it, and without commit() (an error, an exception) the old one stays
-/// and the new one is removed. A link stays a link: the file it leads to is replaced. A target that exists and is no
-/// regular file is refused. Errors: Error (invalid_file).
+/// and the new one is removed. A link stays a link: the file it leads to is replaced. One that leads to no file is
+/// refused, as is a target that exists and is no regular file. Errors: Error (invalid_file).
 class AtomicFile {
  public:
   explicit AtomicFile(const std::string& path);
