@@ -161,6 +161,21 @@ TEST(MropePositions, StepThroughTimeByFractions) {
   EXPECT_EQ(positions.delta, -1);
 }
 
+TEST(MropePositions, PutFramesOnWholePositionsAsEitherTransformersDoes) {
+  // Qwen2.5-VL with tokens_per_second 2 and 0.7 seconds per grid, after one token of text. transformers 4 multiplies, then
+  // drops the fraction of 0, 1.4, 2.8, 4.2; transformers 5 drops that of 0.7 first, and all frames stand at one position.
+  const auto frames = [](double time_step, bool whole_frames) {
+    const auto positions = rotary::mrope_positions(
+        {{.text_tokens = 1}, {.grid_t = 4, .grid_h = 1, .grid_w = 1, .time_step = time_step, .whole_frames = whole_frames}},
+        1, rotary::MropeNext::after_largest_position);
+    return row(positions, 0);
+  };
+  EXPECT_EQ(frames(2 * 0.7, true), (std::vector<double>{0, 1, 2, 3, 5}));
+  EXPECT_EQ(frames(2 * std::trunc(0.7), false), (std::vector<double>{0, 1, 1, 1, 1}));
+  EXPECT_EQ(frames(2 * std::trunc(1.7), false), (std::vector<double>{0, 1, 3, 5, 7}));
+  EXPECT_EQ(frames(2 * 0.75, false), (std::vector<double>{0, 1, 2.5, 4, 5.5}));
+}
+
 TEST(MropePositions, AcceptAnEmptyPrompt) {
   const auto positions = rotary::mrope_positions({}, 2, rotary::MropeNext::after_largest_side);
   EXPECT_EQ(positions.num_tokens, 0);

@@ -52,7 +52,11 @@ struct MropeSpan {
   std::int64_t grid_t = 0;
   std::int64_t grid_h = 0;  ///< in patches, before merging; multiples of spatial_merge_size
   std::int64_t grid_w = 0;
-  double time_step = 1;  ///< positions from one frame to the next; Qwen2.5-VL: tokens_per_second * second_per_grid_t
+  /// Positions from one frame to the next, fractions included. For Qwen2.5-VL
+  ///     transformers 5         tokens_per_second * (second_per_grid_t without its fraction): 0 below a second per grid
+  ///     transformers 4, vLLM   tokens_per_second * second_per_grid_t, with whole_frames
+  double time_step = 1;
+  bool whole_frames = false;  ///< frame n stands at n * time_step without its fraction
 };
 
 /// Where the text after a grid goes on. The two differ for videos longer than they are wide.
@@ -67,7 +71,8 @@ struct MropePositions {
   double delta = 0;  ///< largest position + 1 - num_tokens: token n of what follows stands at n + delta on all axes
 };
 
-/// Positions of the Qwen2-VL family (get_rope_index of transformers). A grid's tokens come frame by frame, row by row.
+/// Positions of the Qwen2-VL family (get_rope_index of transformers, given its time step and MropeNext). A grid's tokens
+/// come frame by frame, row by row.
 ROTARY_API MropePositions mrope_positions(const std::vector<MropeSpan>& spans, std::int64_t spatial_merge_size,
                                           MropeNext next);
 

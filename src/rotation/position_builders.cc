@@ -89,10 +89,11 @@ MropePositions mrope_positions(const std::vector<MropeSpan>& spans, std::int64_t
     }
     const std::int64_t height = span.grid_h / spatial_merge_size, width = span.grid_w / spatial_merge_size;
     for (std::int64_t t = 0; t < span.grid_t; ++t) {
+      const double time = static_cast<double>(t) * span.time_step;
+      const double frame = start + (span.whole_frames ? std::floor(time) : time);
       for (std::int64_t y = 0; y < height; ++y) {
         for (std::int64_t x = 0; x < width; ++x) {
-          writer.put(start + static_cast<double>(t) * span.time_step, start + static_cast<double>(y),
-                     start + static_cast<double>(x));
+          writer.put(frame, start + static_cast<double>(y), start + static_cast<double>(x));
         }
       }
     }
