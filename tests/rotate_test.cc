@@ -686,8 +686,8 @@ TEST(Rotate, RefusesATableOfAnotherRotation) {
 
   RotationSpec other_base = spec;
   other_base.inv_freq = default_frequencies(5e5, 4).inv_freq;
-  EXPECT_EQ(refusal(other_base, table).substr(0, 69),
-            "rotate: the table must be built from the inv_freq of the rotation, got");
+  EXPECT_EQ(refusal(other_base, table).rfind("rotate: the table must be built from the inv_freq of the rotation, got ", 0),
+            0u);
   EXPECT_NE(refusal(other_base, table.extended(300)).find("in pair 1"), std::string::npos);
   RotationSpec louder = spec;
   louder.amplitude = 1.5;

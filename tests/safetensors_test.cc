@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/component.h"
 #include "formats/layout.h"
 #include "formats/safetensors_dtype.h"
 #include "rotary/tensor_file.hpp"
