@@ -6,6 +6,7 @@
 
 #include "rotary/attention.hpp"
 #include "rotary/isa.hpp"
+#include "rotary/precision.hpp"
 #include "rotary/rotate.hpp"
 #include "support/error_sentence.h"
 
@@ -39,6 +40,7 @@ TEST(WrongIsa, IsRefusedByEveryDoorToTheKernels) {
   expect_unsupported([&] { unrotate(q, rotation); });
   expect_unsupported([&] { rotate_backward(q, rotation); });
   expect_unsupported([&] { shift(q, rotation, 1); });
+  expect_unsupported([&] { precision_report(rotation, {1}); });
   float out[8] = {};
   expect_unsupported([&] { attention(q, k, k, TensorView(out, "SHD", {2, 1, 4})); });
   expect_unsupported([&] { attention(q, k, k, TensorView(out, "SHD", {2, 1, 4}), {.rotation = &rotation}); });

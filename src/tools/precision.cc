@@ -7,6 +7,7 @@
 #include "rotary/angles.hpp"
 #include "rotary/dtype.hpp"
 #include "rotary/error.hpp"
+#include "rotary/isa.hpp"
 
 namespace rotary {
 namespace {
@@ -82,6 +83,7 @@ const char* name(TableRecipe recipe) noexcept {
 }
 
 std::vector<PrecisionRow> precision_report(const Rotation& rotation, const std::vector<double>& positions) {
+  active_isa();  // here, where a wrong ROTARY_ISA is not taken for a recipe that is not supported
   std::vector<PrecisionRow> rows;
   for (const double position : positions) {
     for (const TableRecipe recipe : all_recipes) rows.push_back(measure(rotation, position, recipe));
