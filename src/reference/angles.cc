@@ -1,50 +1,94 @@
 #include "reference/angles.h"
 
+#include <array>
 #include <cmath>
+#include <cstdint>
 
 namespace rotary::reference {
 namespace {
 
-/// What is left of x after its nearest whole number. Exact: doubles past 2^52 are whole.
-double fraction(double x) noexcept { return x - std::nearbyint(x); }
+/// A whole number, 32 bits a piece, from the lowest.
+using Number = std::array<std::uint32_t, 12>;
+constexpr int limb_bits = 32;
 
-/// a * b modulo 1.
-DoubleDouble fraction_of_product(double a, double b) noexcept {
-  const DoubleDouble product = two_product(a, b);
-  return two_sum(fraction(product.hi), fraction(product.lo));
+/// 2^256 / (2 pi), rounded down (mpmath).
+constexpr Number per_radian = {0xf7aef158, 0x7f9458ea, 0x4f10e410, 0x36d8a566,
+                               0x7d4d3770, 0x7f09d5f4, 0x9391054a, 0x28be60db};
+constexpr int per_radian_exponent = -256;
+
+/// As by hand, limb by limb.
+Number operator*(const Number& a, std::uint64_t b) noexcept {
+  Number product{};
+  for (std::size_t shift = 0; shift < 2; ++shift) {
+    const std::uint64_t factor = shift == 0 ? b & 0xffffffff : b >> limb_bits;
+    std::uint64_t carry = 0;
+    for (std::size_t i = 0; i + shift < a.size(); ++i) {
+      carry += product[i + shift] + a[i] * factor;
+      product[i + shift] = static_cast<std::uint32_t>(carry);
+      carry >>= limb_bits;
+    }
+  }
+  return product;
+}
+
+int bit(const Number& a, int place) noexcept {
+  const auto limb = static_cast<std::size_t>(place / limb_bits);
+  return limb < a.size() ? static_cast<int>(a[limb] >> (place % limb_bits) & 1) : 0;
+}
+
+/// What is left below bit `point`, divided by 2^point.
+DoubleDouble fraction(const Number& a, int point) noexcept {
+  DoubleDouble sum;
+  for (int i = static_cast<int>(a.size()) - 1; i >= 0; --i) {
+    const int places = point - i * limb_bits;  // of this limb, that lie below the point
+    if (places <= 0) continue;
+    const std::uint64_t mask = places < limb_bits ? (std::uint64_t{1} << places) - 1 : 0xffffffff;
+    const auto limb = static_cast<double>(a[static_cast<std::size_t>(i)] & mask);
+    sum = sum + DoubleDouble{std::ldexp(limb, -places), 0};
+  }
+  return sum;
+}
+
+struct Binary {
+  std::uint64_t significand;  ///< 53 bits
+  int exponent;
+};
+
+Binary magnitude(double x) noexcept {
+  int exponent = 0;
+  const double significand = std::frexp(std::abs(x), &exponent);
+  return {static_cast<std::uint64_t>(std::ldexp(significand, 53)), exponent - 53};
 }
 
 /// Taylor series around 0, for an angle of at most an eighth of a turn: 15 terms reach 2^-112.
 CosSin small_cos_sin(DoubleDouble turns) noexcept {
-  const DoubleDouble x = turns * two_pi;
-  const DoubleDouble minus_square = -(x * x);
-
-  CosSin result{{1, 0}, x};
-  DoubleDouble cos_term{1, 0}, sin_term = x;
-  for (int n = 2; n <= 30; n += 2) {
-    cos_term = cos_term * minus_square / (n * (n - 1));
-    sin_term = sin_term * minus_square / (n * (n + 1));
-    result.cos = result.cos + cos_term;
-    result.sin = result.sin + sin_term;
+  const DoubleDouble one{1, 0}, x = turns * two_pi, square = x * x;
+  CosSin result{one, one};
+  for (int n = 30; n >= 2; n -= 2) {
+    result.cos = one - square * result.cos / (n * (n - 1));
+    result.sin = one - square * result.sin / (n * (n + 1));
   }
+  result.sin = result.sin * x;
   return result;
 }
 
 }  // namespace
 
+// In whole numbers throughout: position and inv_freq are such times a power of two, and so is 1 / (2 pi), cut off.
 ReducedAngle reduce_angle(double position, double inv_freq) noexcept {
-  // 1 / (2 pi) = c[0] + c[1] + c[2] + c[3] to 2^-215 (mpmath).
-  constexpr double c[] = {0x1.45f306dc9c883p-3, -0x1.6b01ec5417056p-57, -0x1.6447e493ad4cep-111, 0x1.e21c820ff28b2p-165};
+  const Binary p = magnitude(position), w = magnitude(inv_freq);
+  const Number product = per_radian * p.significand * w.significand;
+  const int point = -(per_radian_exponent + p.exponent + w.exponent + 2);  // the lowest bit that is a whole quarter turn
 
-  const DoubleDouble angle = two_product(position, inv_freq);
-  DoubleDouble turns;
-  for (const double part : c) {
-    turns = turns + fraction_of_product(angle.hi, part) + fraction_of_product(angle.lo, part);
+  int quarters = bit(product, point) + 2 * bit(product, point + 1);
+  DoubleDouble rest = fraction(product, point);
+  if (bit(product, point - 1) == 1) {  // nearer to the next
+    ++quarters;
+    rest = rest - DoubleDouble{1, 0};
   }
-  turns = turns + DoubleDouble{-std::nearbyint(turns.hi), 0};
-
-  const double quarters = std::nearbyint(4 * turns.hi);
-  return {static_cast<int>(quarters) & 3, turns + DoubleDouble{-quarters / 4, 0}};
+  const DoubleDouble turns{rest.hi / 4, rest.lo / 4};
+  if (std::signbit(position) != std::signbit(inv_freq)) return {-quarters & 3, -turns};
+  return {quarters & 3, turns};
 }
 
 CosSin cos_sin(double position, double inv_freq) noexcept {

@@ -1,4 +1,5 @@
-// cos and sin of position * inv_freq in plain loops, to about 100 bits: the oracle.
+// cos and sin of position * inv_freq in plain loops, to about 100 bits: the oracle. It shares nothing with
+// base/exact_angle.h, which it judges.
 #pragma once
 
 #include <cstddef>

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/exact_angle.h"
 #include "base/fail.h"
 #include "kernels/angles.h"
-#include "reference/angles.h"
 #include "rotary/isa.hpp"
 #include "rotation/angles.h"
 
@@ -27,14 +27,17 @@ void exact_row(const Rotation& rotation, const double* position, float* cos, flo
   if (farthest * rotation.max_abs_inv_freq() <= max_kernel_turns) return;  // radians: farther than turns
   for (std::size_t j = 0; j < turns.size(); ++j) {
     const double p = position[rotation.axis()[j]];
-    if (std::abs(p * turns[j]) > max_kernel_turns) reference::angle(rotation, j, p, cos + j, sin + j);
+    if (std::abs(p * turns[j]) <= max_kernel_turns) continue;
+    const CosSin exact = cos_sin(p, rotation.inv_freq()[j]);
+    cos[j] = nearest<float>(exact.cos * DoubleDouble{rotation.amplitude(), 0});
+    sin[j] = nearest<float>(exact.sin * DoubleDouble{rotation.amplitude(), 0});
   }
 }
 
 /// libm's cos and sin are right for their argument; what the argument lost in rounding is put back to first order.
 void exact_row(const Rotation& rotation, const double* position, double* cos, double* sin) noexcept {
   for (std::size_t j = 0; j < rotation.inv_freq().size(); ++j) {
-    const reference::ReducedAngle angle = reference::reduce_angle(position[rotation.axis()[j]], rotation.inv_freq()[j]);
+    const ReducedAngle angle = reduce_angle(position[rotation.axis()[j]], rotation.inv_freq()[j]);
     const DoubleDouble x = angle.turns * two_pi;
     const double amplitude = angle.quarters < 2 ? rotation.amplitude() : -rotation.amplitude();
     const double c = std::cos(x.hi), s = std::sin(x.hi);

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include "base/exact_angle.h"
 #include "base/fail.h"
-#include "reference/angles.h"
 
 namespace rotary {
 namespace {
@@ -20,12 +20,12 @@ bool rounds_safely(double wide) noexcept {
 
 float correctly_rounded_cos(float angle) noexcept {
   const double wide = std::cos(static_cast<double>(angle));
-  return rounds_safely(wide) ? static_cast<float>(wide) : nearest<float>(reference::cos_sin(angle, 1).cos);
+  return rounds_safely(wide) ? static_cast<float>(wide) : nearest<float>(cos_sin(angle, 1).cos);
 }
 
 float correctly_rounded_sin(float angle) noexcept {
   const double wide = std::sin(static_cast<double>(angle));
-  return rounds_safely(wide) ? static_cast<float>(wide) : nearest<float>(reference::cos_sin(angle, 1).sin);
+  return rounds_safely(wide) ? static_cast<float>(wide) : nearest<float>(cos_sin(angle, 1).sin);
 }
 
 /// The float32 that transformers' own rule reaches: base^(2j/d) rounded, then its reciprocal rounded. A value that is a

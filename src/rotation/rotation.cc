@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "base/exact_angle.h"
 #include "base/fail.h"
 
 namespace rotary {
@@ -94,21 +95,11 @@ void check_same_channels(const RotationSpec& spec) {
   if (in != out) fail_argument(operation, "pairs_in and pairs_out must use the same channels");
 }
 
-/// x / (2 pi) as hi + lo, from the three-part value of 1 / (2 pi).
-std::pair<double, double> divide_by_two_pi(double x) {
-  // 1 / (2 pi) = a + b + c to 2^-160; checked against mpmath.
-  constexpr double a = 0x1.45f306dc9c883p-3, b = -0x1.6b01ec5417056p-57, c = -0x1.6447e493ad4cep-111;
-  const double hi = x * a;
-  const double error = std::fma(x, a, -hi);
-  const double tail = x * b;
-  const double tail_error = std::fma(x, b, -tail) + x * c;
-  // hi + error + tail + tail_error, normalised (|error| and |tail| are both near 2^-54 hi: two-sum them)
-  const double sum = error + tail;
-  const double back = sum - error;
-  const double lost = (error - (sum - back)) + (tail - back);
-  const double rest = lost + tail_error;
-  const double top = hi + (sum + rest);
-  return {top, ((hi - top) + sum) + rest};
+/// x / (2 pi) to 2^-104: three of its parts are enough.
+DoubleDouble divide_by_two_pi(double x) noexcept {
+  const DoubleDouble product = two_product(x, turns_per_radian[0]), tail = two_product(x, turns_per_radian[1]);
+  const DoubleDouble middle = two_sum(product.lo, tail.hi);
+  return fast_two_sum(product.hi, middle.hi + (middle.lo + (tail.lo + x * turns_per_radian[2])));
 }
 
 }  // namespace
