@@ -8,6 +8,7 @@
 
 #include "rotary/frequencies.hpp"
 #include "rotary/rotate.hpp"
+#include "support/allocation_watch.h"
 #include "support/error_sentence.h"
 #include "support/plain_rotation.h"
 #include "support/test_tensor.h"
@@ -119,6 +120,26 @@ TEST(Shift, ToAnotherBufferIsTheSameAsInPlace) {
                      }),
       "shift_to: the tensor and out must have the same axes and lengths, got \"BSHD\" and \"BSHD\" with 2 and 1 along "
       "H");
+}
+
+TEST(Shift, AsksForNoMemoryPerToken) {
+  // Nor do the other ways of turning, whatever makes the angles.
+  const Rotation rotation({.head_dim = 128,
+                           .pairing_in = Pairing::half,
+                           .inv_freq = default_frequencies(1e4, 128).inv_freq,
+                           .amplitude = 1.25});
+  TestTensor narrow(DType::f32, "SHD", {40, 2, 128}), wide(DType::f64, "SHD", {40, 2, 128});
+  const AngleTable table = AngleTable::build(rotation, 0, 40);
+  largest_allocation = 0;
+  for (TestTensor* x : {&narrow.fill(1), &wide.fill(1)}) {
+    for (const Precision precision : {Precision::exact, Precision::transformers, Precision::ggml}) {
+      shift(*x, rotation, 3, {.precision = precision});
+      unrotate(*x, rotation, {}, {.precision = precision});
+      rotate(*x, rotation, {}, {.precision = precision});
+    }
+    unrotate(*x, rotation, {}, {.table = &table});
+  }
+  EXPECT_LT(largest_allocation, 64 * sizeof(float)) << "a row of cosines";
 }
 
 TEST(Shift, LeavesTheAmplitude_F21) {

@@ -12,13 +12,13 @@
 namespace rotary {
 namespace {
 
-void exact_row(const Rotation& rotation, const double* position, float* cos, float* sin) noexcept {
+void exact_row(const Rotation& rotation, double amplitude, const double* position, float* cos, float* sin) noexcept {
   const std::vector<double>& turns = rotation.turns_hi();
   exact_angles({.turns_hi = turns.data(),
                 .turns_lo = rotation.turns_lo().data(),
                 .axis = rotation.num_axes() == 1 ? nullptr : rotation.axis().data(),
                 .num_pairs = rotation.num_pairs(),
-                .amplitude = rotation.amplitude()},
+                .amplitude = amplitude},
                position, cos, sin);
 
   // Farther than the kernel reaches: pair by pair, so that a value never depends on its neighbours.
@@ -29,20 +29,20 @@ void exact_row(const Rotation& rotation, const double* position, float* cos, flo
     const double p = position[rotation.axis()[j]];
     if (std::abs(p * turns[j]) <= max_kernel_turns) continue;
     const CosSin exact = cos_sin(p, rotation.inv_freq()[j]);
-    cos[j] = nearest<float>(exact.cos * DoubleDouble{rotation.amplitude(), 0});
-    sin[j] = nearest<float>(exact.sin * DoubleDouble{rotation.amplitude(), 0});
+    cos[j] = nearest<float>(exact.cos * DoubleDouble{amplitude, 0});
+    sin[j] = nearest<float>(exact.sin * DoubleDouble{amplitude, 0});
   }
 }
 
 /// libm's cos and sin are right for their argument; what the argument lost in rounding is put back to first order.
-void exact_row(const Rotation& rotation, const double* position, double* cos, double* sin) noexcept {
+void exact_row(const Rotation& rotation, double amplitude, const double* position, double* cos, double* sin) noexcept {
   for (std::size_t j = 0; j < rotation.inv_freq().size(); ++j) {
     const ReducedAngle angle = reduce_angle(position[rotation.axis()[j]], rotation.inv_freq()[j]);
     const DoubleDouble x = angle.turns * two_pi;
-    const double amplitude = angle.quarters < 2 ? rotation.amplitude() : -rotation.amplitude();
+    const double length = angle.quarters < 2 ? amplitude : -amplitude;
     const double c = std::cos(x.hi), s = std::sin(x.hi);
-    const double cos_x = std::fma(amplitude, c, -amplitude * (s * x.lo));
-    const double sin_x = std::fma(amplitude, s, amplitude * (c * x.lo));
+    const double cos_x = std::fma(length, c, -length * (s * x.lo));
+    const double sin_x = std::fma(length, s, length * (c * x.lo));
     const bool odd = angle.quarters % 2 == 1;
     cos[j] = odd ? -sin_x : cos_x;
     sin[j] = odd ? cos_x : sin_x;
@@ -79,17 +79,15 @@ void AngleRows::check_position(double position) const {
   }
 }
 
-void AngleRows::row(const double* position, float* cos, float* sin) const noexcept {
-  switch (precision_) {
-    case Precision::exact: return exact_row(rotation_, position, cos, sin);
-    case Precision::transformers: return transformers_row(rotation_, position, cos, sin);
-    case Precision::ggml: return ggml_row(rotation_, ggml_, position, cos, sin);
-  }
+template <class T>
+void AngleRows::row(const double* position, T* cos, T* sin, double factor) const noexcept {
+  if (precision_ == Precision::exact) return exact_row(rotation_, rotation_.amplitude() * factor, position, cos, sin);
+  if (precision_ == Precision::ggml) ggml_row(rotation_, ggml_, position, cos, sin);
+  else transformers_row(rotation_, position, cos, sin);
+  scale_row(rotation_.num_pairs(), factor, cos, sin);
 }
-
-void AngleRows::row(const double* position, double* cos, double* sin) const noexcept {
-  exact_row(rotation_, position, cos, sin);
-}
+template void AngleRows::row(const double*, float*, float*, double) const noexcept;
+template void AngleRows::row(const double*, double*, double*, double) const noexcept;
 
 void angles(const Rotation& rotation, const double* position, float* cos, float* sin, Precision precision) {
   const AngleRows rows("angles", rotation, precision);

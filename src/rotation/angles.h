@@ -1,11 +1,23 @@
 // Rows of cos and sin for callers inside the library: what is refused is refused once, then rows are cheap.
 #pragma once
 
+#include <cstdint>
+
 #include "rotary/angles.hpp"
 #include "rotary/rotation.hpp"
 #include "rotation/replay.h"
 
 namespace rotary {
+
+/// A row times a factor, each number rounded once more.
+template <class T>
+void scale_row(std::int64_t num_pairs, double factor, T* cos, T* sin) noexcept {
+  if (factor == 1) return;
+  for (std::int64_t j = 0; j < num_pairs; ++j) {
+    cos[j] = static_cast<T>(cos[j] * factor);
+    sin[j] = static_cast<T>(sin[j] * factor);
+  }
+}
 
 /// Makes the rows of one rotation in one precision. Refers to the rotation, which must outlive it.
 class AngleRows {
@@ -18,11 +30,11 @@ class AngleRows {
   /// 2^60 radians.
   void check_position(double position) const;
 
-  /// cos and sin of one token's pairs, amplitude included. `position` has num_axes() checked entries; `cos` and `sin` take
-  /// num_pairs() values each and need no alignment or padding. Equal bit for bit on every instruction set.
-  void row(const double* position, float* cos, float* sin) const noexcept;
-  /// In double; for Precision::exact only, the others have no double form.
-  void row(const double* position, double* cos, double* sin) const noexcept;
+  /// cos and sin of one token's pairs, times the amplitude and `factor`. `position` has num_axes() checked entries; `cos`
+  /// and `sin` take num_pairs() values each and need no alignment or padding. Equal bit for bit on every instruction set.
+  /// T is float or double; in double, transformers and ggml give the float32 values that they are about.
+  template <class T>
+  void row(const double* position, T* cos, T* sin, double factor = 1) const noexcept;
 
  private:
   const char* operation_;

@@ -37,7 +37,8 @@ float transformers_inv_freq(double inv_freq) noexcept {
 
 }  // namespace
 
-void transformers_row(const Rotation& rotation, const double* position, float* cos, float* sin) noexcept {
+template <class T>
+void transformers_row(const Rotation& rotation, const double* position, T* cos, T* sin) noexcept {
   const auto amplitude = static_cast<float>(rotation.amplitude());
   for (std::size_t j = 0; j < rotation.inv_freq().size(); ++j) {
     const float angle = static_cast<float>(position[rotation.axis()[j]]) * transformers_inv_freq(rotation.inv_freq()[j]);
@@ -45,6 +46,8 @@ void transformers_row(const Rotation& rotation, const double* position, float* c
     sin[j] = correctly_rounded_sin(angle) * amplitude;
   }
 }
+template void transformers_row(const Rotation&, const double*, float*, float*) noexcept;
+template void transformers_row(const Rotation&, const double*, double*, double*) noexcept;
 
 GgmlRope ggml_rope(const char* operation, const Rotation& rotation) {
   const std::vector<double>& inv_freq = rotation.inv_freq();
@@ -73,7 +76,8 @@ GgmlRope ggml_rope(const char* operation, const Rotation& rotation) {
 }
 
 // ggml_rope_cache_init and rope_yarn with ext_factor 0 (ggml-org/ggml, src/ggml-cpu/ops.cpp).
-void ggml_row(const Rotation& rotation, const GgmlRope& rope, const double* position, float* cos, float* sin) noexcept {
+template <class T>
+void ggml_row(const Rotation& rotation, const GgmlRope& rope, const double* position, T* cos, T* sin) noexcept {
   float theta[max_position_axes] = {};
   for (int a = 0; a < rotation.num_axes(); ++a) theta[a] = static_cast<float>(position[a]);
 
@@ -87,5 +91,7 @@ void ggml_row(const Rotation& rotation, const GgmlRope& rope, const double* posi
     for (float& t : theta) t *= rope.theta_scale;
   }
 }
+template void ggml_row(const Rotation&, const GgmlRope&, const double*, float*, float*) noexcept;
+template void ggml_row(const Rotation&, const GgmlRope&, const double*, double*, double*) noexcept;
 
 }  // namespace rotary

@@ -14,8 +14,11 @@ struct GgmlRope {
 /// Recovers it from inv_freq. Throws Error (unsupported) where that is no geometric sequence.
 GgmlRope ggml_rope(const char* operation, const Rotation& rotation);
 
-void ggml_row(const Rotation& rotation, const GgmlRope& rope, const double* position, float* cos, float* sin) noexcept;
+/// The float32 numbers, kept in T: float or double.
+template <class T>
+void ggml_row(const Rotation& rotation, const GgmlRope& rope, const double* position, T* cos, T* sin) noexcept;
 
-void transformers_row(const Rotation& rotation, const double* position, float* cos, float* sin) noexcept;
+template <class T>
+void transformers_row(const Rotation& rotation, const double* position, T* cos, T* sin) noexcept;
 
 }  // namespace rotary

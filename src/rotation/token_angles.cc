@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <vector>
+#include <functional>
 
 #include "base/fail.h"
 
@@ -97,7 +97,8 @@ void TokenAngles::check_table(const char* operation, const Positions& positions,
   }
 }
 
-void TokenAngles::look_up(std::int64_t row, std::int64_t token, float* cos, float* sin) const noexcept {
+template <class T>
+void TokenAngles::look_up(std::int64_t row, std::int64_t token, T* cos, T* sin) const noexcept {
   const std::int64_t num_pairs = rotation_.num_pairs();
   const auto copy = [&](std::int64_t index) {
     std::copy_n(table_->cos(index), num_pairs, cos);
@@ -116,46 +117,19 @@ void TokenAngles::look_up(std::int64_t row, std::int64_t token, float* cos, floa
   }
 }
 
-void TokenAngles::read(std::int64_t row, std::int64_t token, float* cos, float* sin) const {
-  const std::int64_t num_pairs = rotation_.num_pairs();
-  if (factor_ != 1) {
-    std::vector<double> wide(static_cast<std::size_t>(2 * num_pairs));
-    read(row, token, wide.data(), wide.data() + num_pairs);
-    for (std::int64_t j = 0; j < num_pairs; ++j) {
-      cos[j] = static_cast<float>(wide[static_cast<std::size_t>(j)]);
-      sin[j] = static_cast<float>(wide[static_cast<std::size_t>(num_pairs + j)]);
-    }
-    return;
-  }
+template <class T>
+void TokenAngles::read(std::int64_t row, std::int64_t token, T* cos, T* sin) const noexcept {
   if (table_ != nullptr) {
     look_up(row, token, cos, sin);
+    scale_row(rotation_.num_pairs(), factor_, cos, sin);
   } else {
     double position[max_position_axes];
     positions_->read(row, token, position);
-    rows_.row(position, cos, sin);
+    rows_.row(position, cos, sin, factor_);
   }
-  if (sign_ < 0) {
-    for (std::int64_t j = 0; j < num_pairs; ++j) sin[j] = -sin[j];
-  }
+  if (sign_ < 0) std::transform(sin, sin + rotation_.num_pairs(), sin, std::negate<T>());
 }
-
-void TokenAngles::read(std::int64_t row, std::int64_t token, double* cos, double* sin) const {
-  const std::int64_t num_pairs = rotation_.num_pairs();
-  double position[max_position_axes];
-  if (positions_) positions_->read(row, token, position);
-  if (table_ == nullptr && precision_ == Precision::exact) {
-    rows_.row(position, cos, sin);
-  } else {
-    std::vector<float> narrow(static_cast<std::size_t>(2 * num_pairs));
-    if (table_ != nullptr) look_up(row, token, narrow.data(), narrow.data() + num_pairs);
-    else rows_.row(position, narrow.data(), narrow.data() + num_pairs);
-    std::copy_n(narrow.data(), num_pairs, cos);
-    std::copy_n(narrow.data() + num_pairs, num_pairs, sin);
-  }
-  for (std::int64_t j = 0; j < num_pairs; ++j) {
-    cos[j] *= factor_;
-    sin[j] *= sign_ * factor_;
-  }
-}
+template void TokenAngles::read(std::int64_t, std::int64_t, float*, float*) const noexcept;
+template void TokenAngles::read(std::int64_t, std::int64_t, double*, double*) const noexcept;
 
 }  // namespace rotary

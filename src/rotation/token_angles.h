@@ -30,17 +30,18 @@ class TokenAngles {
   const Rotation& rotation() const noexcept { return rotation_; }
   Precision precision() const noexcept { return precision_; }
 
-  /// cos and sin of token `token` of batch row `row`: num_pairs numbers each, amplitude and direction included.
-  /// In float32 as the precision says, then multiplied and rounded once more where scale() was called.
-  void read(std::int64_t row, std::int64_t token, float* cos, float* sin) const;
-  /// In double where the precision is exact and there is no table; otherwise the float32 numbers.
-  void read(std::int64_t row, std::int64_t token, double* cos, double* sin) const;
+  /// cos and sin of token `token` of batch row `row`: num_pairs numbers each, amplitude, direction and factor included.
+  /// T is float or double. As the precision says, or from the table; where that makes float32 numbers, and not exact, the
+  /// factor rounds them once more.
+  template <class T>
+  void read(std::int64_t row, std::int64_t token, T* cos, T* sin) const noexcept;
 
  private:
   void check_positions(const Tokens& tokens) const;
   void check_table_is_for_rotation(const char* operation) const;
   void check_table(const char* operation, const Positions& positions, const Tokens& tokens);
-  void look_up(std::int64_t row, std::int64_t token, float* cos, float* sin) const noexcept;
+  template <class T>
+  void look_up(std::int64_t row, std::int64_t token, T* cos, T* sin) const noexcept;
 
   const Rotation& rotation_;
   Precision precision_;
