@@ -57,14 +57,17 @@ class RandomViews {
       shape[i] = below(5) == 0 ? below(2) : 1 + below(4);
       strides[i] = below(2 * largest_stride + 1) - largest_stride;
     }
-    return {buffer_ + sizeof buffer_ / 2 + below(60), dtypes[below(5)], axes[rank], Dims(shape, rank), Dims(strides, rank)};
+    const DType dtype = dtypes[below(5)];
+    const std::int64_t size = bit_size(dtype) < 8 ? 1 : bit_size(dtype) / 8;
+    const char* const data = buffer_ + sizeof buffer_ / 2 + below(60) / size * size;  // views must be aligned
+    return {data, dtype, axes[rank], Dims(shape, rank), Dims(strides, rank)};
   }
 
  private:
   std::int64_t below(std::int64_t n) { return static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(n)); }
 
   std::mt19937_64 random_{1};
-  char buffer_[8192];
+  alignas(8) char buffer_[8192];
 };
 
 TEST(Overlap, OfOneViewAgreesWithCounting) {
