@@ -28,7 +28,7 @@ T mask_value(double value) noexcept {
 template <class T>
 bool all_finite(const T* numbers, std::int64_t length) noexcept {
   bool finite = true;
-  for (std::int64_t i = 0; i < length; ++i) finite &= numbers[i] - numbers[i] == 0;
+  for (std::int64_t i = 0; i < length; ++i) finite &= std::abs(numbers[i]) <= std::numeric_limits<T>::max();
   return finite;
 }
 
@@ -88,12 +88,11 @@ class QueryBlock {
 
   RowTile row_tile(std::int64_t first_row, std::int64_t num_rows) {
     const std::int64_t rows = kernels_.rows;
-    RowTile tile{first_row,
-                 num_rows,
-                 aligned_array<T>(p_.head_dim * rows),
-                 aligned_array<T>(padded_value_dim_ * rows),
-                 aligned_array<T>(rows),
-                 aligned_array<T>(rows)};
+    RowTile tile{first_row, num_rows, {}, {}, {}, {}};
+    tile.queries = aligned_array<T>(p_.head_dim * rows);
+    tile.out = aligned_array<T>(padded_value_dim_ * rows);
+    tile.max = aligned_array<T>(rows);
+    tile.sum = aligned_array<T>(rows);
     std::fill_n(tile.max.get(), rows, -std::numeric_limits<T>::infinity());
     for (std::int64_t r = 0; r < num_rows; ++r) {
       query_rows_.load(token(first_row + r), head(first_row + r), row_.get());
@@ -149,11 +148,11 @@ class QueryBlock {
   void load_mask(const RowTile& tile, std::int64_t first_key, std::int64_t num_keys) {
     const ConstTensorView& mask = p_.attn_mask;
     const auto step = [&](char axis) { return mask.size(axis) > 1 ? mask.stride(axis) : 0; };
+    double line[tile_keys] = {};
     for (std::int64_t r = 0; r < tile.num_rows; ++r) {
       const std::int64_t row = tile.first_row + r;
       const std::int64_t first =
           batch_ * step('B') + head(row) * step('H') + token(row) * step('Q') + first_key * step('K');
-      double line[tile_keys];
       load_row(mask.dtype(), mask.data(), first, step('K'), num_keys, line);
       for (std::int64_t i = 0; i < num_keys; ++i) mask_[i * kernels_.rows + r] = mask_value<T>(line[i]);
     }

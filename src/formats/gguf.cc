@@ -54,7 +54,7 @@ std::int64_t number_of_parts(const GgufHeader& header) {
 /// "-00002-of-00003.gguf"; `index` counts from 0, names from 1.
 std::string part_ending(std::int64_t index, std::int64_t num_parts) {
   char ending[64];
-  std::snprintf(ending, sizeof ending, "-%05lld-of-%05lld.gguf", static_cast<long long>(index + 1),
+  std::snprintf(ending, sizeof ending, "-%05lld-of-%05lld.gguf", static_cast<long long>(index) + 1,
                 static_cast<long long>(num_parts));
   return ending;
 }

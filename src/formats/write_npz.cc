@@ -98,7 +98,7 @@ void write_npz(const char* path, const std::vector<TensorToWrite>& tensors) {
   if (!archive) fail_file(path, "cannot be written as a zip archive (libzip error ", error, ")");
   for (std::size_t i = 0; i < tensors.size(); ++i) add_member(archive.get(), path, tensors[i].name, members[i]);
   if (zip_close(archive.get()) != 0) fail_file(path, "cannot be written: ", zip_strerror(archive.get()));
-  archive.release();
+  static_cast<void>(archive.release());  // zip_close has freed it
   file.reopen();
   file.commit();
 }

@@ -35,6 +35,7 @@ std::size_t dtype_index(const TensorToWrite& tensor) {
 /// The reference's order: widest type first (so that every tensor is aligned), then by the bytes of the name.
 std::vector<Part> in_file_order(const std::vector<TensorToWrite>& tensors) {
   std::vector<Part> parts;
+  parts.reserve(tensors.size());
   for (const TensorToWrite& tensor : tensors) {
     parts.push_back({tensor.name, dtype_index(tensor), tensor.view.shape(), ElementStream(tensor.view)});
   }
