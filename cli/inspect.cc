@@ -32,7 +32,7 @@ std::string layers_of(const LayerGroup& group) {
 
 double wavelength(double inv_freq) { return 2 * std::numbers::pi / std::abs(inv_freq); }
 
-Json provenance_json(const ModelRotations& model) {
+Json provenance_json(const LayerRotation& model) {
   Json json = Json::object();
   for (const ValueSource& value : model.provenance()) {
     json[value.name] = {{"value", Json::parse(value.value)}, {"source", value.source}};
@@ -40,7 +40,7 @@ Json provenance_json(const ModelRotations& model) {
   return json;
 }
 
-Json group_json(const ModelRotations& model, const LayerGroup& group, std::int64_t length) {
+Json group_json(const LayerGroup& group, std::int64_t length) {
   const Rotation rotation = shown(group.layer, length);
   const LayerRotation& layer = group.layer;
   Json json;
@@ -61,7 +61,7 @@ Json group_json(const ModelRotations& model, const LayerGroup& group, std::int64
   json["num_q_heads"] = layer.num_q_heads();
   json["num_kv_heads"] = layer.num_kv_heads();
   json["sliding_window"] = layer.sliding_window() == 0 ? Json() : Json(layer.sliding_window());
-  json["provenance"] = provenance_json(model);
+  json["provenance"] = provenance_json(layer);
   return json;
 }
 
@@ -74,9 +74,9 @@ Json model_json(const ModelRotations& model, const std::vector<LayerGroup>& grou
   json["max_position_embeddings"] = model.max_position_embeddings();
   json["length"] = length < 0 ? Json() : Json(length);
   json["layers"] = Json::array();
-  for (const LayerGroup& group : groups) json["layers"].push_back(group_json(model, group, length));
+  for (const LayerGroup& group : groups) json["layers"].push_back(group_json(group, length));
   json["warnings"] = Json::array();
-  for (const char* warning : model.warnings()) json["warnings"].push_back({{"severity", "warning"}, {"text", warning}});
+  for (const Warning& warning : model.warnings()) json["warnings"].push_back({{"id", warning.id}, {"severity", name(warning.severity)}, {"text", warning.text}});
   return json;
 }
 
@@ -115,7 +115,7 @@ void print_group(const ModelRotations& model, const LayerGroup& group, std::int6
   print_pairs(rotation);
 }
 
-void print_sources(const ModelRotations& model) {
+void print_sources(const LayerRotation& model) {
   constexpr std::size_t enough = 24;
   std::cout << "\nwhere it comes from\n";
   Table table({"value", "", "source"});
@@ -137,9 +137,9 @@ int inspect(const Options& options) {
   }
   std::cout << model.source() << ": " << model.model_type() << ", " << model.num_layers() << " layers\n";
   for (const LayerGroup& group : groups) print_group(model, group, options.length);
-  print_sources(model);
+  print_sources(model.layer(0));
   if (!model.warnings().empty()) std::cout << "\nwarnings\n";
-  for (const char* warning : model.warnings()) std::cout << "  " << warning << '\n';
+  for (const Warning& warning : model.warnings()) std::cout << "  " << warning.id << " " << warning.text << '\n';
   return Exit::right;
 }
 

@@ -36,7 +36,7 @@ void RotationOptions::add_to(CLI::App& app) {
 }
 
 LayerRotation choose_layer(const ModelRotations& model, std::int64_t layer) {
-  for (const char* warning : model.warnings()) std::cerr << "rotary: note: " << model.source() << ": " << warning << '\n';
+  for (const Warning& warning : model.warnings()) std::cerr << "rotary: note: " << model.source() << ": " << warning.id << " " << warning.text << '\n';
   if (layer < 0 && model.groups().size() > 1) {
     throw Error(ErrorCode::invalid_argument, "the layers of this model differ: say which one with --layer");
   }

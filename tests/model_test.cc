@@ -129,7 +129,7 @@ TEST_P(OddFile, IsRefusedWarnedAboutOrAccepted) {
   std::string said;
   try {
     const ModelRotations model = read_model(path.c_str());
-    for (const char* warning : model.warnings()) said.append(warning).append("\n");
+    for (const Warning& warning : model.warnings()) said.append(warning.text).append("\n");
     EXPECT_NE(verdict, "refuse") << "it was accepted";
     EXPECT_EQ(verdict == "warn", !model.warnings().empty() && GetParam() != "unknown-extra-keys") << said;
     expect_frequencies(model.layer(0).rotation(), expected["rotation"]["all"]);
@@ -166,14 +166,14 @@ class ReadModel : public testing::Test {
     return error_sentence(code, [&] { read_model(path.c_str()); });
   }
   static std::string source_of(const ModelRotations& model, const std::string& name) {
-    for (const ValueSource& value : model.provenance()) {
+    for (const ValueSource& value : model.layer(0).provenance()) {
       if (value.name == name) return std::string(value.value) + " from " + value.source;
     }
     return "nowhere";
   }
   static bool warns(const ModelRotations& model, const std::string& about) {
     return std::any_of(model.warnings().begin(), model.warnings().end(),
-                       [&](const char* warning) { return std::string(warning).find(about) != std::string::npos; });
+                       [&](const Warning& warning) { return std::string(warning.text).find(about) != std::string::npos; });
   }
 
   TemporaryFolder folder_;

@@ -19,3 +19,4 @@
 #include "rotary/tensor_file.hpp"
 #include "rotary/verify.hpp"
 #include "rotary/version.hpp"
+#include "rotary/warning.hpp"

@@ -9,14 +9,9 @@
 
 #include <nlohmann/json.hpp>
 
-namespace rotary {
+#include "models/provenance.h"
 
-/// What a file says, and where: {1e6, "config.json: rope_theta"}.
-template <class T>
-struct Found {
-  T value;
-  std::string source;
-};
+namespace rotary {
 
 class ConfigObject {
  public:

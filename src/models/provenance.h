@@ -1,32 +1,49 @@
-// Collects where every value came from, and what is odd about them.
+// Where the values of one layer came from.
 #pragma once
 
-#include <deque>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
-#include "rotary/model.hpp"
-
 namespace rotary {
+
+/// What a file says, and where: {1e6, "config.json: rope_theta"}.
+template <class T>
+struct Found {
+  T value;
+  std::string source;
+};
 
 class Provenance {
  public:
-  void add(const char* name, const nlohmann::json& value, const std::string& source) {
-    values_.push_back({keep(name), keep(value.dump()), keep(source)});
-  }
-  void warn(const std::string& sentence) { warnings_.push_back(keep(sentence)); }
+  struct Entry {
+    std::string name;
+    std::string value;  // JSON
+    std::string source;
+  };
 
-  const std::vector<ValueSource>& values() const { return values_; }
-  const std::vector<const char*>& warnings() const { return warnings_; }
+  /// The last word on a name counts; it keeps the place of the first.
+  void add(const std::string& name, const nlohmann::json& value, const std::string& source) {
+    std::string text = value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    for (Entry& entry : entries_) {
+      if (entry.name == name) {
+        entry = {name, std::move(text), source};
+        return;
+      }
+    }
+    entries_.push_back({name, std::move(text), source});
+  }
+  template <class T>
+  void add(const std::string& name, const Found<T>& found) {
+    add(name, found.value, found.source);
+  }
+
+  const std::vector<Entry>& entries() const { return entries_; }
 
  private:
-  const char* keep(std::string text) { return texts_.emplace_back(std::move(text)).c_str(); }
-
-  std::deque<std::string> texts_;  // its strings do not move as it grows
-  std::vector<ValueSource> values_;
-  std::vector<const char*> warnings_;
+  std::vector<Entry> entries_;
 };
 
 }  // namespace rotary

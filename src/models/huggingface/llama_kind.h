@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "models/config_object.h"
+#include "models/findings.h"
 #include "models/provenance.h"
 #include "rotary/frequencies.hpp"
 #include "rotary/rotation.hpp"
@@ -25,6 +26,6 @@ struct LlamaKind {
 };
 
 /// Throws Error (unsupported) for a model_type that is not of this kind, (invalid_file) where the file breaks a rule.
-LlamaKind read_llama_kind(const ConfigObject& config, const std::string& model_type, Provenance& provenance);
+LlamaKind read_llama_kind(const ConfigObject& config, const std::string& model_type, Provenance& provenance, Findings& findings);
 
 }  // namespace rotary

@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "models/config_object.h"
+#include "models/findings.h"
 #include "models/provenance.h"
 #include "rotary/frequencies.hpp"
 
@@ -24,6 +25,6 @@ struct HeadFacts {
 };
 
 /// The rule of a model all of whose layers turn alike. Throws Error (invalid_file) or (unsupported).
-FrequencyRule read_rope_parameters(const ConfigObject& config, const HeadFacts& head, Provenance& provenance);
+FrequencyRule read_rope_parameters(const ConfigObject& config, const HeadFacts& head, Provenance& provenance, Findings& findings);
 
 }  // namespace rotary

@@ -1,4 +1,4 @@
-#include "models/rope_parameters.h"
+#include "models/huggingface/rope_parameters.h"
 
 #include <set>
 #include <string>
@@ -84,13 +84,14 @@ std::optional<Found<double>> agreed_number(const Spellings& spellings, const Con
 class RuleReader {
  public:
   RuleReader(std::string rule, const Spellings& spellings, const ConfigObject& config, const HeadFacts& head, double base,
-             Provenance& provenance)
+             Provenance& provenance, Findings& findings)
       : rule_(std::move(rule)),
         object_(spellings.chosen()),
         config_(config),
         head_(head),
         base_(base),
-        provenance_(provenance) {}
+        provenance_(provenance),
+        findings_(findings) {}
 
   FrequencyRule read() {
     FrequencyRule rule = dispatch();
@@ -131,7 +132,7 @@ class RuleReader {
     rule.beta_fast = optional_nonzero("beta_fast", rule.beta_fast);
     rule.beta_slow = optional_nonzero("beta_slow", rule.beta_slow);
     if (rule.beta_fast < rule.beta_slow) {
-      provenance_.warn(sentence("beta_fast ", rule.beta_fast, " is smaller than beta_slow ", rule.beta_slow,
+      findings_.warn("RP004", sentence("beta_fast ", rule.beta_fast, " is smaller than beta_slow ", rule.beta_slow,
                                 ": the pairs that should be kept are divided and the other way round"));
     }
     rule.attention_factor = optional_positive("attention_factor");
@@ -185,7 +186,7 @@ class RuleReader {
   double factor() {
     const double factor = required("factor");
     if (factor < 1) {
-      provenance_.warn(sentence("factor ", factor, " is below 1: it shortens the wavelengths instead of stretching them"));
+      findings_.warn("RP001", sentence("factor ", factor, " is below 1: it shortens the wavelengths instead of stretching them"));
     }
     return factor;
   }
@@ -232,7 +233,7 @@ class RuleReader {
                 " (", inside->source, ")");
     }
     if (!inside && !outside) {
-      provenance_.warn(sentence(key, " is missing: max_position_embeddings ", head_.max_position_embeddings.value,
+      findings_.warn("RP003", sentence(key, " is missing: max_position_embeddings ", head_.max_position_embeddings.value,
                                 " stands in for it, as in transformers, which is hardly intended"));
     }
     const auto& found = inside ? *inside : outside ? *outside : head_.max_position_embeddings;
@@ -244,7 +245,7 @@ class RuleReader {
     const double implied = static_cast<double>(head_.max_position_embeddings.value) /
                            static_cast<double>(rule.original_max_position_embeddings);
     if (implied == rule.factor || implied == 1) return;
-    provenance_.warn(sentence("factor ", rule.factor, " does not match max_position_embeddings / original length = ",
+    findings_.warn("RP002", sentence("factor ", rule.factor, " does not match max_position_embeddings / original length = ",
                               implied, "; the factor counts"));
   }
 
@@ -261,7 +262,7 @@ class RuleReader {
     const json parameters = parameters_of_rule(*object_);
     for (const auto& [key, value] : parameters.items()) {
       if (!known_.contains(key)) {
-        provenance_.warn(sentence(object_->key(key.c_str()), " is no key of the rule \"", rule_, "\" and is not read"));
+        findings_.warn("RP005", sentence(object_->key(key.c_str()), " is no key of the rule \"", rule_, "\" and is not read"));
       }
     }
   }
@@ -272,15 +273,16 @@ class RuleReader {
   const HeadFacts& head_;
   double base_;
   Provenance& provenance_;
+  Findings& findings_;
   std::set<std::string> known_;
 };
 
-double read_base(const Spellings& spellings, const ConfigObject& config, const HeadFacts& head, Provenance& provenance) {
+double read_base(const Spellings& spellings, const ConfigObject& config, const HeadFacts& head, Provenance& provenance, Findings& findings) {
   const auto found = agreed_number(spellings, config, "rope_theta");
   const double base = found ? found->value : head.default_base;
   provenance.add("base", base,
                  found ? found->source : sentence("default of ", head.model_type, " in transformers: ", head.default_base));
-  if (base < 100) provenance.warn(sentence("rope_theta ", base, " is far below every known model's"));
+  if (base < 100) findings.warn("RP008", sentence("rope_theta ", base, " is far below every known model's"));
   return base;
 }
 
@@ -308,17 +310,17 @@ void refuse_partial(const Spellings& spellings, const ConfigObject& config, cons
 
 }  // namespace
 
-FrequencyRule read_rope_parameters(const ConfigObject& config, const HeadFacts& head, Provenance& provenance) {
+FrequencyRule read_rope_parameters(const ConfigObject& config, const HeadFacts& head, Provenance& provenance, Findings& findings) {
   const Spellings spellings{config.object("rope_scaling"), config.object("rope_parameters")};
   if (spellings.scaling) refuse_nesting(*spellings.scaling);
   if (spellings.parameters) refuse_nesting(*spellings.parameters);
   refuse_disagreement(spellings);
   refuse_partial(spellings, config, head);
 
-  const double base = read_base(spellings, config, head, provenance);
+  const double base = read_base(spellings, config, head, provenance, findings);
   std::string rule = read_rule_name(spellings, config, provenance);
   try {
-    return RuleReader(std::move(rule), spellings, config, head, base, provenance).read();
+    return RuleReader(std::move(rule), spellings, config, head, base, provenance, findings).read();
   } catch (const Error& error) {
     // What the rule itself refuses is the file's fault here.
     if (error.code() != ErrorCode::invalid_argument) throw;

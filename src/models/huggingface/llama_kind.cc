@@ -1,11 +1,12 @@
-#include "models/llama_kind.h"
+#include "models/huggingface/llama_kind.h"
 
 #include <array>
 #include <cmath>
 #include <string_view>
 
 #include "base/fail.h"
-#include "models/rope_parameters.h"
+#include "models/huggingface/rope_parameters.h"
+#include "models/readers.h"
 
 namespace rotary {
 namespace {
@@ -63,8 +64,8 @@ constexpr std::int64_t max_heads = 1 << 16;
 
 class Reader {
  public:
-  Reader(const ConfigObject& config, const Family& family, Provenance& provenance)
-      : config_(config), family_(family), provenance_(provenance) {}
+  Reader(const ConfigObject& config, const Family& family, Provenance& provenance, Findings& findings)
+      : config_(config), family_(family), provenance_(provenance), findings_(findings) {}
 
   LlamaKind read() {
     refuse_other_layouts();
@@ -80,7 +81,7 @@ class Reader {
     const auto length = max_position_embeddings();
     model.max_position_embeddings = length.value;
     const std::string model_type(family_.model_type);
-    model.rule = read_rope_parameters(config_, {model_type.c_str(), model.head_dim, family_.base, length}, provenance_);
+    model.rule = read_rope_parameters(config_, {model_type.c_str(), model.head_dim, family_.base, length}, provenance_, findings_);
 
     model.softmax_scale = 1 / std::sqrt(static_cast<double>(model.head_dim));
     provenance_.add("softmax_scale", model.softmax_scale, code("1 / sqrt(head_dim)"));
@@ -226,12 +227,12 @@ class Reader {
   void warn() {
     for (const char* key : keys_of_other_families) {
       if (config_.has(key)) {
-        provenance_.warn(sentence(key, " belongs to other families: the code of ", family_.model_type,
+        findings_.warn("RP006", sentence(key, " belongs to other families: the code of ", family_.model_type,
                                   " in transformers does not read it, nor does rotary"));
       }
     }
     if (config_.has("auto_map")) {
-      provenance_.warn(sentence("auto_map names code that comes with the model: read here as transformers' own ",
+      findings_.warn("RP007", sentence("auto_map names code that comes with the model: read here as transformers' own ",
                                 family_.model_type, ", which may turn otherwise"));
     }
   }
@@ -239,6 +240,7 @@ class Reader {
   const ConfigObject& config_;
   const Family& family_;
   Provenance& provenance_;
+  Findings& findings_;
 };
 
 std::string known_types() {
@@ -249,12 +251,44 @@ std::string known_types() {
 
 }  // namespace
 
-LlamaKind read_llama_kind(const ConfigObject& config, const std::string& model_type, Provenance& provenance) {
+LlamaKind read_llama_kind(const ConfigObject& config, const std::string& model_type, Provenance& provenance,
+                          Findings& findings) {
   for (const Family& family : families) {
-    if (family.model_type == model_type) return Reader(config, family, provenance).read();
+    if (family.model_type == model_type) return Reader(config, family, provenance, findings).read();
   }
   fail_unsupported(config.path(), "model_type ", nlohmann::json(model_type).dump(),
                    " is not among those that can be read (", known_types(), ")");
+}
+
+ModelDescription read_huggingface(const nlohmann::json& json, const std::string& path, const ReadOptions& options) {
+  const ConfigObject config(json, path);
+  const auto model_type = config.text("model_type");
+  if (!model_type) fail_unsupported(config.path(), "no model_type says which family this is, and nothing here guesses one");
+  Findings findings(options.lenient);
+  LayerDescription layer;
+  const LlamaKind kind = read_llama_kind(config, model_type->value, layer.provenance, findings);
+  ModelDescription model;
+  model.model_type = model_type->value;
+  model.source = path;
+  model.format = "config.json";
+  model.max_position_embeddings = kind.max_position_embeddings;
+  layer.head_dim = kind.head_dim;
+  layer.num_q_heads = kind.num_q_heads;
+  layer.num_kv_heads = kind.num_kv_heads;
+  layer.softmax_scale = kind.softmax_scale;
+  layer.layout.pairing_in = kind.pairing;
+  layer.rule = kind.rule;
+  for (const std::int64_t window : kind.sliding_windows) {
+    std::size_t index = 0;
+    while (index < model.kinds.size() && model.kinds[index].sliding_window != window) ++index;
+    if (index == model.kinds.size()) {
+      model.kinds.push_back(layer);
+      model.kinds.back().sliding_window = window;
+    }
+    model.kind_of_layer.push_back(index);
+  }
+  model.warnings = findings.entries();
+  return model;
 }
 
 }  // namespace rotary

@@ -1,0 +1,24 @@
+#include "models/findings.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "base/fail.h"
+#include "rotary/warning.hpp"
+
+namespace rotary {
+
+void Findings::warn(const std::string& id, const std::string& text) {
+  assert(find_warning_kind(id.c_str()) != nullptr);
+  const bool known = std::any_of(entries_.begin(), entries_.end(),
+                                 [&](const Entry& entry) { return entry.id == id && entry.text == text; });
+  if (!known) entries_.push_back({id, text});
+}
+
+void Findings::tolerate(const std::string& id, const std::string& path, const std::string& rule,
+                        const std::string& what_loaders_do) {
+  if (!lenient_) fail_file(path, rule, " (lenient reading: ", what_loaders_do, ")");
+  warn(id, rule + "; " + what_loaders_do);
+}
+
+}  // namespace rotary

@@ -1,0 +1,16 @@
+// One reader per kind of model file. Each fills in a ModelDescription, or throws Error (invalid_file), (unsupported).
+#pragma once
+
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "models/description.h"
+#include "rotary/model.hpp"
+
+namespace rotary {
+
+/// A config.json of Hugging Face transformers, already parsed. `path` stands in errors and sources.
+ModelDescription read_huggingface(const nlohmann::json& config, const std::string& path, const ReadOptions& options);
+
+}  // namespace rotary
