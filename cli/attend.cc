@@ -136,7 +136,9 @@ void add_attend(CLI::App& program, Command& command) {
       "cache; otherwise --q-offset or --q-position-ids must say it.");
   auto options = std::make_shared<Options>();
   app->add_option("FILE", options->file, "safetensors or .npz with q, k and v, not rotated")->required();
-  app->add_option("-o,--out", options->out, "What to write: .safetensors, .npz or .npy")->required();
+  app->add_option("-o,--out", options->out, "What to write: .safetensors, .npz or .npy")
+      ->required()
+      ->check(ends_in({".safetensors", ".npz", ".npy"}));
   app->add_option("--q", options->q, "Name of the queries in FILE (default: q)");
   app->add_option("--k", options->k, "Name of the keys in FILE (default: k)");
   app->add_option("--v", options->v, "Name of the values in FILE (default: v)");

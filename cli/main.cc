@@ -46,6 +46,7 @@ int run(int argc, char** argv) {
 
   Command command;
   add_inspect(program, command);
+  add_explain(program, command);
   add_rotate(program, command);
   add_attend(program, command);
   add_verify(program, command);
@@ -54,8 +55,7 @@ int run(int argc, char** argv) {
   try {
     program.parse(argc, argv);
   } catch (const CLI::Success&) {
-    const auto chosen = program.get_subcommands();
-    std::cout << (chosen.empty() ? program.help() : chosen.front()->help());
+    std::cout << program.help();  // of the subcommand, where one was named
     return Exit::right;
   } catch (const CLI::ParseError& error) {
     return complain(error.what(), Exit::usage);

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <iostream>
+#include <sstream>
 
 namespace rotary::cli {
 namespace {
@@ -15,6 +17,14 @@ std::string formatted(const char* format, int digits, double value) {
   return text;
 }
 
+std::string styled(const std::string& text, const char* code) {
+  static const bool coloured = [] {
+    const char* no_color = std::getenv("NO_COLOR");
+    return isatty(STDOUT_FILENO) == 1 && (no_color == nullptr || *no_color == '\0');
+  }();
+  return coloured ? "\033[" + std::string(code) + "m" + text + "\033[0m" : text;
+}
+
 /// Columns that a terminal needs for UTF-8 text without wide characters.
 std::size_t width(const std::string& text) {
   return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
@@ -22,10 +32,37 @@ std::size_t width(const std::string& text) {
 
 }  // namespace
 
-void print_json(const Json& json) { std::cout << json.dump() << '\n'; }
+void print_json(const Json& json) {
+  std::cout << json.dump(-1, ' ', false, Json::error_handler_t::replace) << '\n';  // paths may hold any byte
+}
 
 std::string number(double value, int digits) { return formatted("%.*g", digits, value); }
 std::string scientific(double value) { return value == 0 ? "0" : formatted("%.*e", 1, value); }
+
+std::string plain(const std::string& text) {
+  std::string shown;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    char code[5] = {c};
+    if (byte < 0x20 || byte == 0x7f) std::snprintf(code, sizeof code, "\\x%02x", byte);
+    shown += code;
+  }
+  return shown;
+}
+
+std::vector<std::string> wrapped(const std::string& text, std::size_t columns) {
+  std::vector<std::string> lines;
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    if (lines.empty() || width(lines.back()) + 1 + width(word) > columns) lines.push_back(word);
+    else lines.back() += " " + word;
+  }
+  return lines;
+}
+
+std::string bold(const std::string& text) { return styled(text, "1"); }
+std::string dim(const std::string& text) { return styled(text, "2"); }
+std::string yellow(const std::string& text) { return styled(text, "33"); }
 
 void Table::print(const std::string& indent, const std::vector<std::size_t>& left) const {
   std::vector<std::size_t> widths;
@@ -35,15 +72,26 @@ void Table::print(const std::string& indent, const std::vector<std::size_t>& lef
       widths[column] = std::max(widths[column], width(row[column]));
     }
   }
-  for (const auto& row : rows_) {
+  std::size_t before_last = indent.size();
+  for (std::size_t column = 0; column + 1 < widths.size(); ++column) before_last += widths[column] + 2;
+  const std::size_t room = line_width > before_last + 20 ? line_width - before_last : 20;
+  const bool may_break = std::find(left.begin(), left.end(), widths.size() - 1) != left.end();
+  for (std::vector<std::string> row : rows_) {
+    std::vector<std::string> more;
+    if (may_break && row.size() == widths.size() && width(row.back()) > room) {
+      more = wrapped(row.back(), room);
+      row.back() = more.front();
+      more.erase(more.begin());
+    }
     std::string line = indent;
     for (std::size_t column = 0; column < row.size(); ++column) {
-      const std::string padding(widths[column] - width(row[column]), ' ');
+      const std::string padding(std::max(widths[column], width(row[column])) - width(row[column]), ' ');
       const bool to_the_left = std::find(left.begin(), left.end(), column) != left.end();
       line += (column > 0 ? "  " : "") + (to_the_left ? row[column] + padding : padding + row[column]);
     }
     line.erase(line.find_last_not_of(' ') + 1);
     std::cout << line << '\n';
+    for (const std::string& rest : more) std::cout << std::string(before_last, ' ') << rest << '\n';
   }
 }
 

@@ -23,7 +23,7 @@ struct Options {
 
 /// Angles do not depend on the pairing. Without a word about the rotation: the original one, with a head of today's width.
 RotationOptions completed(RotationOptions rotation) {
-  if (!rotation.model.empty()) return rotation;
+  if (!rotation.model.path.empty()) return rotation;
   if (rotation.pairing == Pairing::unspecified) rotation.pairing = Pairing::half;
   if (rotation.base == 0 && rotation.head_dim == 0) {
     rotation.base = 10000;

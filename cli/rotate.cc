@@ -57,7 +57,8 @@ int run(const Options& options) {
   for (const std::string& name : names) {
     const ConstTensorView x = view_of(file, options.file, name, options.axes);
     if (!is_real_float(x.dtype())) {
-      throw Error(ErrorCode::unsupported, (options.file + ": " + name + " must hold floats to be turned").c_str());
+      throw Error(ErrorCode::unsupported,
+                  (options.file + ": " + tensor_name(name) + " must hold floats to be turned").c_str());
     }
     turned.push_back(OwnTensor::copy_of(x));
     const ChosenPositions positions(file, options.positions, x);
@@ -79,7 +80,9 @@ void add_rotate(CLI::App& program, Command& command) {
       "Turns tensors of FILE by their positions and writes them, under their names, to OUT.");
   auto options = std::make_shared<Options>();
   app->add_option("FILE", options->file, "safetensors, .npz or .npy")->required();
-  app->add_option("-o,--out", options->out, "What to write: .safetensors, .npz or .npy")->required();
+  app->add_option("-o,--out", options->out, "What to write: .safetensors, .npz or .npy")
+      ->required()
+      ->check(ends_in({".safetensors", ".npz", ".npy"}));
   app->add_option("--tensor", options->tensors, "Which tensors to turn; may be given several times")
       ->allow_extra_args(false);
   add_axes(*app, options->axes);

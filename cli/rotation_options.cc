@@ -26,8 +26,8 @@ Rotation by_hand(const RotationOptions& options) {
 }  // namespace
 
 void RotationOptions::add_to(CLI::App& app) {
-  auto* from_model = app.add_option("--model", model, "config.json, or the folder that holds it");
-  app.add_option("--layer", layer, "Layer of the model; needed where layers differ")->check(CLI::NonNegativeNumber);
+  auto* from_model = model.add_to(app, "--model");
+  app.add_option("--layer", layer, "Layer of the model; needed where layers differ")->check(at_least(0));
   app.add_option("--base", base, "By hand: the base of the frequencies (rope_theta)")->excludes(from_model);
   app.add_option("--head-dim", head_dim, "By hand: channels of a head")->excludes(from_model);
   app.add_option("--rotary-dim", rotary_dim, "By hand: channels that turn, if not all")->excludes(from_model);
@@ -36,7 +36,8 @@ void RotationOptions::add_to(CLI::App& app) {
 }
 
 LayerRotation choose_layer(const ModelRotations& model, std::int64_t layer) {
-  for (const Warning& warning : model.warnings()) std::cerr << "rotary: note: " << model.source() << ": " << warning.id << " " << warning.text << '\n';
+  for (const Warning& warning : model.warnings())
+    std::cerr << "rotary: note: " << model.source() << ": " << warning.id << " " << warning.text << '\n';
   if (layer < 0 && model.groups().size() > 1) {
     throw Error(ErrorCode::invalid_argument, "the layers of this model differ: say which one with --layer");
   }
@@ -44,9 +45,9 @@ LayerRotation choose_layer(const ModelRotations& model, std::int64_t layer) {
 }
 
 RotationSource::RotationSource(const RotationOptions& options) : options_(options) {
-  if (options.model.empty()) by_hand_ = by_hand(options);
+  if (options.model.path.empty()) by_hand_ = by_hand(options);
   else {
-    model_ = read_model(options.model.c_str());
+    model_ = options.model.read();
     layer_ = choose_layer(*model_, options.layer);
   }
 }

@@ -7,6 +7,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "model_options.h"
 #include "rotary/angles.hpp"
 #include "rotary/model.hpp"
 #include "rotary/rotation.hpp"
@@ -14,7 +15,7 @@
 namespace rotary::cli {
 
 struct RotationOptions {
-  std::string model;
+  ModelOptions model;
   std::int64_t layer = -1;
   double base = 0;
   std::int64_t head_dim = 0;

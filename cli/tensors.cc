@@ -38,15 +38,22 @@ Axes axes_of_ids(const StoredTensor& ids, const ConstTensorView& x, const std::s
 }  // namespace
 
 ConstTensorView view_of(const TensorFile& file, const std::string& path, const std::string& name, const Axes& axes) {
-  const StoredTensor& tensor = file.at(name.c_str());
-  if (static_cast<int>(tensor.shape.size()) != axes.rank()) {
-    throw Error(ErrorCode::invalid_file,
-                (path + ": " + (name.empty() ? "the tensor" : name) + " has the shape " + shape_text(tensor.shape) +
+  const StoredTensor* tensor = file.find(name.c_str());
+  if (tensor == nullptr) {
+    std::string names;
+    for (const StoredTensor& known : file.tensors()) names += (names.empty() ? "" : ", ") + std::string(known.name);
+    throw Error(ErrorCode::invalid_argument, (path + ": holds no tensor " + name + ", but " + names).c_str());
+  }
+  if (static_cast<int>(tensor->shape.size()) != axes.rank()) {
+    throw Error(ErrorCode::invalid_argument,
+                (path + ": " + tensor_name(name) + " has the shape " + shape_text(tensor->shape) +
                  ", which does not fit the axes " + axes.c_str() + ": name its axes with --axes")
                     .c_str());
   }
-  return tensor.view(axes);
+  return tensor->view(axes);
 }
+
+std::string tensor_name(const std::string& name) { return name.empty() ? "the tensor" : name; }
 
 OwnTensor::OwnTensor(const Axes& axes, const Dims& shape, DType dtype) : axes_(axes), shape_(shape), dtype_(dtype) {
   const auto count = checked_product(shape);
@@ -148,7 +155,7 @@ void add_axes(CLI::App& app, Axes& axes) {
 }
 
 void ThreadOptions::add_to(CLI::App& app) {
-  app.add_option("--threads", count, "Threads (default: one per core)")->check(CLI::PositiveNumber);
+  app.add_option("--threads", count, "Threads (default: one per core)")->check(at_least(1));
 }
 
 ThreadPool ThreadOptions::pool() const {

@@ -16,8 +16,12 @@
 
 namespace rotary::cli {
 
-/// A tensor of a file under this name with its axes; Error (invalid_file) where it is not there, or has another rank.
+/// A tensor of a file under this name with its axes; Error (invalid_argument) where it is not there, or has another rank:
+/// names and axes were said on the command line.
 ConstTensorView view_of(const TensorFile& file, const std::string& path, const std::string& name, const Axes& axes);
+
+/// "the tensor" for the one without a name in a .npy file.
+std::string tensor_name(const std::string& name);
 
 /// A tensor in memory of its own, row-major.
 class OwnTensor {

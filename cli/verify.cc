@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "command.h"
+#include "model_options.h"
 #include "output.h"
 #include "rotary/error.hpp"
 #include "rotation_options.h"
@@ -20,7 +21,7 @@ namespace {
 
 struct Options {
   std::string capture;
-  std::string model;
+  ModelOptions model;
   std::int64_t layer = 0;
   Axes axes = "BHSD";
   std::vector<std::string> map;
@@ -155,7 +156,7 @@ std::string verdict(const VerifyReport& report, Pairing pairing) {
 }
 
 int run(const Options& options) {
-  const ModelRotations model = read_model(options.model.c_str());
+  const ModelRotations model = options.model.read();
   const LayerRotation layer = choose_layer(model, options.layer);
   const TensorFile file(options.capture.c_str());
   const Names names(options.map);
@@ -199,8 +200,8 @@ void add_verify(CLI::App& program, Command& command) {
       "q_rot, k_rot and attn_out there. Says whether float32 rounding in the model explains the differences.");
   auto options = std::make_shared<Options>();
   app->add_option("CAPTURE", options->capture, "safetensors, .npz: the tensors that the model computed")->required();
-  app->add_option("--model", options->model, "config.json, or the folder that holds it")->required();
-  app->add_option("--layer", options->layer, "Layer of the model")->required()->check(CLI::NonNegativeNumber);
+  options->model.add_to(*app, "--model")->required();
+  app->add_option("--layer", options->layer, "Layer of the model")->required()->check(at_least(0));
   app->add_option("--map", options->map,
                   "Names in the file: q=NAME,k=NAME,…; roles q k v q_rot k_rot attn_out position_ids")
       ->allow_extra_args(false);

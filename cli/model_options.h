@@ -1,0 +1,31 @@
+// What every command takes that reads a model: its path, and how to read it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "output.h"
+#include "rotary/model.hpp"
+
+namespace rotary::cli {
+
+struct ModelOptions {
+  std::string path;
+  std::string family;
+  std::string part;
+  bool lenient = false;
+
+  /// PATH, or an option such as --model.
+  CLI::Option* add_to(CLI::App& app, const std::string& name = "PATH");
+  void add_part_to(CLI::App& app);
+
+  /// With --part, that part of it.
+  ModelRotations read() const;
+};
+
+/// Another file, read the same way.
+ModelRotations read_as(const ModelOptions& options, const std::string& path);
+
+}  // namespace rotary::cli
