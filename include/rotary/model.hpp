@@ -44,9 +44,9 @@ ROTARY_API const char* name(NormOrder order) noexcept;  ///< "none", "before rot
 /// A factor on the query that grows with its position, applied after rotation, beside softmax_scale.
 struct QueryTemperature {
   enum class Kind : std::uint8_t {
-    none,    ///< 1
-    steps,   ///< 1 + beta ln(1 + floor((position + shift) / length)): Llama 4 (shift 1), Ministral 3 and Mistral 4 (shift 0)
-    logn,    ///< ln(position + 1) / ln(length) from position + 1 > length on, 1 before: the first Qwen's use_logn_attn
+    none,   ///< 1
+    steps,  ///< 1 + beta ln(1 + floor((position + shift) / length)): Llama 4 (shift 1), Ministral 3 and Mistral 4 (shift 0)
+    logn,   ///< ln(position + 1) / ln(length) from position + 1 > length on, 1 before: the first Qwen's use_logn_attn
   };
   Kind kind = Kind::none;
   double beta = 0;
@@ -81,7 +81,8 @@ class ROTARY_API LayerRotation {
   /// The attention output is turned back at the query's position (DeepSeek-V4).
   bool unrotates_output() const noexcept;
 
-  const char* rule() const noexcept;  ///< the frequency rule by its key in config files: "yarn"; "" where it does not rotate
+  const char* rule()
+      const noexcept;  ///< the frequency rule by its key in config files: "yarn"; "" where it does not rotate
   /// Whether the frequencies change with the number of tokens (dynamic NTK, LongRoPE).
   bool depends_on_length() const noexcept;
   /// Throws Error (invalid_argument) where the layer does not rotate, or where the length decides: ask rotation(length).

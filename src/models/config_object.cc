@@ -1,5 +1,6 @@
 #include "models/config_object.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -10,33 +11,73 @@ namespace rotary {
 std::string file_name(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
 
 ConfigObject::ConfigObject(const nlohmann::json& object, std::string path, std::string prefix)
-    : object_(object), path_(std::move(path)), prefix_(std::move(prefix)) {}
+    : object_(&object), path_(std::move(path)), prefix_(std::move(prefix)) {}
 
-const nlohmann::json* ConfigObject::find(const char* key) const {
-  const auto it = object_.find(key);
-  return it == object_.end() || it->is_null() ? nullptr : &*it;
+void ConfigObject::add_aliases(std::string_view list) {
+  while (!list.empty()) {
+    const std::size_t end = std::min(list.find(' '), list.size());
+    const std::string_view entry = list.substr(0, end);
+    const std::size_t equal = entry.find('=');
+    aliases_.emplace_back(entry.substr(0, equal), entry.substr(equal + 1));
+    list.remove_prefix(std::min(end + 1, list.size()));
+  }
 }
 
-bool ConfigObject::has(const char* key) const { return find(key) != nullptr; }
+namespace {
 
-std::string ConfigObject::source(const char* key) const { return file_name(path_) + ": " + prefix_ + key; }
+/// The value at a path of keys, or nullptr.
+const nlohmann::json* at_path(const nlohmann::json& object, std::string_view path) {
+  const nlohmann::json* value = &object;
+  for (;;) {
+    const std::size_t dot = path.find('.');
+    const auto it = value->is_object() ? value->find(path.substr(0, dot)) : value->end();
+    if (!value->is_object() || it == value->end()) return nullptr;
+    value = &*it;
+    if (dot == path.npos) return value;
+    path.remove_prefix(dot + 1);
+  }
+}
 
-void ConfigObject::refuse(const char* key, const std::string& rule) const {
-  std::string got =
-      object_.contains(key) ? object_.at(key).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace) : "nothing";
+}  // namespace
+
+std::string ConfigObject::spelled(const std::string& key) const {
+  if (at_path(*object_, key) != nullptr) return key;
+  for (const auto& [name, alias] : aliases_) {
+    if (name == key && at_path(*object_, alias) != nullptr) return alias;
+  }
+  return key;
+}
+
+const nlohmann::json* ConfigObject::find(const std::string& key) const {
+  const nlohmann::json* value = at_path(*object_, spelled(key));
+  return value == nullptr || value->is_null() ? nullptr : value;
+}
+
+bool ConfigObject::has(const std::string& key) const { return find(key) != nullptr; }
+
+bool ConfigObject::is_null(const std::string& key) const {
+  const nlohmann::json* value = at_path(*object_, spelled(key));
+  return value != nullptr && value->is_null();
+}
+
+std::string ConfigObject::source(const std::string& key) const { return file_name(path_) + ": " + this->key(key); }
+
+void ConfigObject::refuse(const std::string& key, const std::string& rule) const {
+  const nlohmann::json* value = at_path(*object_, spelled(key));
+  std::string got = value != nullptr ? value->dump(-1, ' ', true, nlohmann::json::error_handler_t::replace) : "nothing";
   constexpr std::size_t enough = 60;
   if (got.size() > enough) got = got.substr(0, enough) + "...";
-  fail_file(path_, prefix_, key, " ", rule, ", got ", got);
+  fail_file(path_, this->key(key), " ", rule, ", got ", got);
 }
 
-std::optional<Found<double>> ConfigObject::number(const char* key) const {
+std::optional<Found<double>> ConfigObject::number(const std::string& key) const {
   const auto* value = find(key);
   if (value == nullptr) return std::nullopt;
   if (!value->is_number() || !std::isfinite(value->get<double>())) refuse(key, "must be a finite number");
   return Found<double>{value->get<double>(), source(key)};
 }
 
-std::optional<Found<double>> ConfigObject::positive_number(const char* key) const {
+std::optional<Found<double>> ConfigObject::positive_number(const std::string& key) const {
   const auto* value = find(key);
   if (value == nullptr) return std::nullopt;
   if (!value->is_number() || !std::isfinite(value->get<double>()) || value->get<double>() <= 0) {
@@ -45,52 +86,98 @@ std::optional<Found<double>> ConfigObject::positive_number(const char* key) cons
   return Found<double>{value->get<double>(), source(key)};
 }
 
-std::optional<Found<std::int64_t>> ConfigObject::count(const char* key) const {
-  constexpr double most = 2147483648.0;
-  const auto* value = find(key);
-  if (value == nullptr) return std::nullopt;
-  const double number = value->is_number() ? value->get<double>() : 0;
-  if (!(number >= 1 && number <= most) || number != std::floor(number)) {
-    refuse(key, "must be a whole number from 1 to 2147483648");
-  }
-  return Found<std::int64_t>{static_cast<std::int64_t>(number), source(key)};
+namespace {
+
+constexpr double most = 2147483648.0;
+
+std::optional<std::int64_t> whole(const nlohmann::json& value, double least) {
+  const double number = value.is_number() ? value.get<double>() : -1;
+  if (!(number >= least && number <= most) || number != std::floor(number)) return std::nullopt;
+  return static_cast<std::int64_t>(number);
 }
 
-std::optional<Found<bool>> ConfigObject::boolean(const char* key) const {
+}  // namespace
+
+std::optional<Found<std::int64_t>> ConfigObject::count(const std::string& key) const {
+  const auto* value = find(key);
+  if (value == nullptr) return std::nullopt;
+  const auto number = whole(*value, 1);
+  if (!number) refuse(key, "must be a whole number from 1 to 2147483648");
+  return Found<std::int64_t>{*number, source(key)};
+}
+
+std::optional<Found<std::int64_t>> ConfigObject::whole_number(const std::string& key) const {
+  const auto* value = find(key);
+  if (value == nullptr) return std::nullopt;
+  const auto number = whole(*value, 0);
+  if (!number) refuse(key, "must be a whole number from 0 to 2147483648");
+  return Found<std::int64_t>{*number, source(key)};
+}
+
+std::optional<Found<std::vector<std::int64_t>>> ConfigObject::whole_numbers(const std::string& key) const {
+  const auto* value = find(key);
+  if (value == nullptr) return std::nullopt;
+  if (!value->is_array()) refuse(key, "must be a list of whole numbers");
+  Found<std::vector<std::int64_t>> found{{}, source(key)};
+  for (const auto& entry : *value) {
+    const auto number = entry.is_boolean() ? std::optional<std::int64_t>(entry.get<bool>()) : whole(entry, 0);
+    if (!number) {
+      fail_file(path_, this->key(key), " must hold whole numbers, got ", entry.dump(), " in place ", found.value.size());
+    }
+    found.value.push_back(*number);
+  }
+  return found;
+}
+
+std::optional<Found<std::vector<std::string>>> ConfigObject::texts(const std::string& key) const {
+  const auto* value = find(key);
+  if (value == nullptr) return std::nullopt;
+  if (!value->is_array()) refuse(key, "must be a list of strings");
+  Found<std::vector<std::string>> found{{}, source(key)};
+  for (const auto& entry : *value) {
+    if (!entry.is_string()) {
+      fail_file(path_, this->key(key), " must hold strings, got ", entry.dump(), " in place ", found.value.size());
+    }
+    found.value.push_back(entry.get<std::string>());
+  }
+  return found;
+}
+
+std::optional<Found<bool>> ConfigObject::boolean(const std::string& key) const {
   const auto* value = find(key);
   if (value == nullptr) return std::nullopt;
   if (!value->is_boolean()) refuse(key, "must be true or false");
   return Found<bool>{value->get<bool>(), source(key)};
 }
 
-std::optional<Found<std::string>> ConfigObject::text(const char* key) const {
+std::optional<Found<std::string>> ConfigObject::text(const std::string& key) const {
   const auto* value = find(key);
   if (value == nullptr) return std::nullopt;
   if (!value->is_string()) refuse(key, "must be a string");
   return Found<std::string>{value->get<std::string>(), source(key)};
 }
 
-std::optional<Found<std::vector<double>>> ConfigObject::positive_numbers(const char* key) const {
+std::optional<Found<std::vector<double>>> ConfigObject::positive_numbers(const std::string& key) const {
   const auto* value = find(key);
   if (value == nullptr) return std::nullopt;
   if (!value->is_array()) refuse(key, "must be a list of positive numbers");
   Found<std::vector<double>> found{{}, source(key)};
   for (const auto& entry : *value) {
     if (!entry.is_number() || !std::isfinite(entry.get<double>()) || entry.get<double>() <= 0) {
-      fail_file(path_, prefix_, key, " must hold positive numbers, got ", entry.dump(), " in place ", found.value.size());
+      fail_file(path_, this->key(key), " must hold positive numbers, got ", entry.dump(), " in place ", found.value.size());
     }
     found.value.push_back(entry.get<double>());
   }
   return found;
 }
 
-std::optional<ConfigObject> ConfigObject::object(const char* key) const {
+std::optional<ConfigObject> ConfigObject::object(const std::string& key) const {
   const auto* value = find(key);
   if (value == nullptr) return std::nullopt;
   if (value->is_string()) refuse(key, "must be an object, not an object written inside a string");
   if (!value->is_object()) refuse(key, "must be an object");
   if (value->empty()) return std::nullopt;
-  return ConfigObject(*value, path_, prefix_ + key + ".");
+  return ConfigObject(*value, path_, this->key(key) + ".");
 }
 
 }  // namespace rotary

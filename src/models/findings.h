@@ -23,7 +23,8 @@ class Findings {
 
   /// A broken rule that real loaders let pass. Strict: throws Error (invalid_file) "path: rule (--lenient: what loaders do)".
   /// Lenient: a warning with both.
-  void tolerate(const std::string& id, const std::string& path, const std::string& rule, const std::string& what_loaders_do);
+  void tolerate(const std::string& id, const std::string& path, const std::string& rule,
+                const std::string& what_loaders_do);
 
   const std::vector<Entry>& entries() const { return entries_; }
 

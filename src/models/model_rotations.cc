@@ -39,7 +39,8 @@ double QueryTemperature::at(double position) const noexcept {
     case Kind::steps:
       return 1 + beta * std::log1p(std::floor((position + static_cast<double>(shift)) / static_cast<double>(length)));
     case Kind::logn:
-      return position + 1 > static_cast<double>(length) ? std::log(position + 1) / std::log(static_cast<double>(length)) : 1;
+      return position + 1 > static_cast<double>(length) ? std::log(position + 1) / std::log(static_cast<double>(length))
+                                                        : 1;
   }
   return 1;
 }

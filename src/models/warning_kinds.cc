@@ -12,15 +12,19 @@ const char* name(Severity severity) noexcept { return severity == Severity::note
 const std::vector<WarningKind>& warning_kinds() {
   static const std::vector<WarningKind> kinds{
       {"RP001", Severity::warning, "scaling factor below 1",
-       "A factor stretches wavelengths by that much, to reach further. Below 1 it shortens them, and the model sees positions "
+       "A factor stretches wavelengths by that much, to reach further. Below 1 it shortens them, and the model sees "
+       "positions "
        "faster than in training. Loaders accept it.",
        "Check whether its inverse was meant: some tools store 1 / factor."},
       {"RP002", Severity::warning, "YaRN factor does not match the lengths",
-       "factor should be max_position_embeddings / original_max_position_embeddings. Where they differ the factor counts; the "
+       "factor should be max_position_embeddings / original_max_position_embeddings. Where they differ the factor counts; "
+       "the "
        "length only sizes tables.",
-       "Compare with the model card. A config whose context was extended by hand often has one of the three numbers left over."},
+       "Compare with the model card. A config whose context was extended by hand often has one of the three numbers left "
+       "over."},
       {"RP003", Severity::warning, "original length is missing",
-       "The rule needs the length of the original training. transformers takes max_position_embeddings instead, which is the "
+       "The rule needs the length of the original training. transformers takes max_position_embeddings instead, which is "
+       "the "
        "extended length: the range of pairs that the rule slows is then wrong.",
        "Add original_max_position_embeddings with the length of the first training."},
       {"RP004", Severity::warning, "beta_fast is smaller than beta_slow",
@@ -31,71 +35,87 @@ const std::vector<WarningKind>& warning_kinds() {
        "The scaling object has a key that this rule does not know. It has no effect here, nor in transformers.",
        "Check its spelling, and whether it belongs to another rule or another system (attn_factor is vLLM's)."},
       {"RP006", Severity::warning, "key of another family",
-       "The file has a key by which other families change the rotation or the scores; the code of this family does not read it.",
+       "The file has a key by which other families change the rotation or the scores; the code of this family does not "
+       "read it.",
        "Check model_type: a fork may have kept the name of the family that it changed."},
       {"RP007", Severity::note, "the model brings its own code",
-       "auto_map names Python files that come with the weights. The file was read as the family of its model_type; the code "
+       "auto_map names Python files that come with the weights. The file was read as the family of its model_type; the "
+       "code "
        "may do something else.",
        "Compare rotated q and k with a capture: rotary verify."},
       {"RP008", Severity::warning, "unusually small base",
-       "A base below 100 leaves almost no slow pairs; no known text model uses one. Swapped defaults (base 1, scale 10000) look "
+       "A base below 100 leaves almost no slow pairs; no known text model uses one. Swapped defaults (base 1, scale 10000) "
+       "look "
        "like this.",
        "Check rope_theta."},
       {"RP009", Severity::note, "base not in the file",
-       "The file does not say its base, and the default of the model's code was taken. Files that lost their base on conversion "
+       "The file does not say its base, and the default of the model's code was taken. Files that lost their base on "
+       "conversion "
        "look the same.",
        "Compare with the original config.json; add the base to be safe."},
       {"RP010", Severity::note, "number taken from the class",
-       "The file leaves out a number that decides the shape of the rotation, and the default of the model's class was taken.",
+       "The file leaves out a number that decides the shape of the rotation, and the default of the model's class was "
+       "taken.",
        "Nothing, if the file was saved by transformers, which leaves out defaults of nested configs."},
       {"RP011", Severity::warning, "type and rope_type name different rules",
        "Both are names of the same key. transformers reads rope_type.", "Remove one of them."},
       {"RP012", Severity::warning, "the two spellings disagree",
-       "rope_scaling (old) and rope_parameters (new) are both given and differ. transformers 5 lets rope_scaling win; older "
+       "rope_scaling (old) and rope_parameters (new) are both given and differ. transformers 5 lets rope_scaling win; "
+       "older "
        "versions read nothing else.",
        "Remove one of them."},
       {"RP013", Severity::warning, "odd rotary width",
-       "head_dim * partial_rotary_factor is odd. transformers then turns one channel more, with the exponent of the odd width; "
+       "head_dim * partial_rotary_factor is odd. transformers then turns one channel more, with the exponent of the odd "
+       "width; "
        "other systems round otherwise.",
        "Give a factor whose product is even."},
       {"RP014", Severity::note, "frequencies follow the running length",
-       "Dynamic NTK: beyond max_position_embeddings the base grows with every token. transformers recomputes it per call and "
+       "Dynamic NTK: beyond max_position_embeddings the base grows with every token. transformers recomputes it per call "
+       "and "
        "keeps cached keys under their old base; vLLM freezes it at factor * max_position_embeddings for all lengths.",
        "Say which system is to be matched, and ask for the rotation of a length (--length)."},
       {"RP015", Severity::note, "two frequency lists, chosen by length",
-       "LongRoPE: short_factor up to the original length, long_factor beyond. transformers chooses per call, vLLM and llama.cpp "
-       "once by the longest length they admit, mlx-lm always takes the long list. Keys cached under one list do not fit the "
+       "LongRoPE: short_factor up to the original length, long_factor beyond. transformers chooses per call, vLLM and "
+       "llama.cpp "
+       "once by the longest length they admit, mlx-lm always takes the long list. Keys cached under one list do not fit "
+       "the "
        "other.",
        "Say which system is to be matched, and ask for the rotation of a length (--length)."},
       {"RP016", Severity::warning, "truncate inside a layer type's parameters",
-       "transformers looks truncate up beside the layer types and ignores it inside them, so that the range is rounded all the "
+       "transformers looks truncate up beside the layer types and ignores it inside them, so that the range is rounded all "
+       "the "
        "same.",
        "Check which range the model was trained with: rotary frequencies shows it."},
       {"RP017", Severity::warning, "partial_rotary_factor stands twice",
-       "The value inside the rope parameters and that at the top level differ. transformers 5.24 takes the inner one, up to 5.16 "
+       "The value inside the rope parameters and that at the top level differ. transformers 5.24 takes the inner one, up "
+       "to 5.16 "
        "the outer one, with a different rotary width.",
        "Remove one of them."},
       {"RP018", Severity::note, "explicit attention_factor",
-       "transformers multiplies it into cos and sin. vLLM long read only attn_factor, mlx-lm reads only mscale, and converters to "
+       "transformers multiplies it into cos and sin. vLLM long read only attn_factor, mlx-lm reads only mscale, and "
+       "converters to "
        "GGUF lose it: those systems derive another amplitude.",
        "Verify a capture of the system in use: rotary verify."},
       {"RP019", Severity::warning, "original context length is not in the GGUF",
-       "llama.cpp then takes context_length, which is the extended length, for the range of YaRN or the choice of LongRoPE.",
+       "llama.cpp then takes context_length, which is the extended length, for the range of YaRN or the choice of "
+       "LongRoPE.",
        "Add rope.scaling.original_context_length."},
       {"RP020", Severity::warning, "key that llama.cpp does not read for this architecture",
        "The file has a rotation key which llama.cpp reads only for other architectures.",
        "Do not rely on it; compare with the original config.json: rotary compare."},
       {"RP021", Severity::note, "q and k of this GGUF are permuted",
-       "llama.cpp pairs neighbours for this architecture, and the converter permuted the rows of q and k to match. The original "
+       "llama.cpp pairs neighbours for this architecture, and the converter permuted the rows of q and k to match. The "
+       "original "
        "checkpoint pairs halves: cached keys cannot be exchanged.",
        "Nothing, unless the converter did not permute: then the output is gibberish from the first token on."},
-      {"RP022", Severity::note, "read as another family",
-       "The caller named the family whose code the file is read with.", "Nothing, if the code is known to be the same."},
+      {"RP022", Severity::note, "read as another family", "The caller named the family whose code the file is read with.",
+       "Nothing, if the code is known to be the same."},
       {"RP023", Severity::warning, "value in another form",
        "A number is written as a string, or an object as a string. Loaders that convert it go on; others fail later.",
        "Write it as JSON number or object."},
       {"RP024", Severity::note, "systems disagree about this family",
-       "Implementations of this family differ in a way that changes the rotation; the text says how, and which one is followed.",
+       "Implementations of this family differ in a way that changes the rotation; the text says how, and which one is "
+       "followed.",
        "Verify a capture of the system in use: rotary verify."},
       {"RP025", Severity::warning, "value that only lenient reading takes",
        "The value breaks a rule of the format or of the family, and the reader was asked to do what loaders do.",

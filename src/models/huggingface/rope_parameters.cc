@@ -1,40 +1,44 @@
 #include "models/huggingface/rope_parameters.h"
 
+#include <algorithm>
+#include <cmath>
 #include <set>
-#include <string>
 #include <utility>
 
-#include "base/fail.h"
+#include <nlohmann/json.hpp>
 
 namespace rotary {
 namespace {
 
 using nlohmann::json;
 
-/// rope_scaling and rope_parameters, where the file has them.
+// ---- finding the object that counts -------------------------------------------------------------------------------
+
+/// rope_scaling and rope_parameters, where the file has them, as they apply to one sort of layer.
 struct Spellings {
   std::optional<ConfigObject> scaling;
   std::optional<ConfigObject> parameters;
+  bool nested = false;        ///< by sort of layer
+  bool switched_off = false;  ///< null for this sort
 
   /// The one that counts: rope_scaling wins.
   const ConfigObject* chosen() const { return scaling ? &*scaling : parameters ? &*parameters : nullptr; }
 };
 
-/// Keys that say which rule, and those that both generations may also keep at the top level.
-bool is_parameter_of_rule(const std::string& key) {
-  return key != "type" && key != "rope_type" && key != "rope_theta" && key != "partial_rotary_factor";
+const SortRope* rope_of_sort(const Family& family, const std::string& sort) {
+  for (const SortRope& rope : family.ropes) {
+    if (rope.sort == sort) return &rope;
+  }
+  return nullptr;
 }
 
-json rule_name_in(const ConfigObject& object) {
-  const auto rope_type = object.text("rope_type");
-  const auto type = object.text("type");
-  if (rope_type && type && rope_type->value != type->value) {
-    fail_file(object.path(), object.key("type"), " and ", object.key("rope_type"), " must name the same rule, got \"",
-              type->value, "\" and \"", rope_type->value, "\"");
-  }
-  if (rope_type) return rope_type->value;
-  if (type) return type->value;
-  return nullptr;
+bool is_nested(const ConfigObject& object) {
+  return std::any_of(object.json().begin(), object.json().end(), [](const json& value) { return value.is_object(); });
+}
+
+/// Keys that name the rule, and those that both generations may also keep at the top level.
+bool is_parameter_of_rule(const std::string& key) {
+  return key != "type" && key != "rope_type" && key != "rope_theta" && key != "partial_rotary_factor";
 }
 
 json parameters_of_rule(const ConfigObject& object) {
@@ -45,84 +49,299 @@ json parameters_of_rule(const ConfigObject& object) {
   return parameters;
 }
 
-void refuse_disagreement(const Spellings& spellings) {
-  if (!spellings.scaling || !spellings.parameters) return;
-  const json old_rule = rule_name_in(*spellings.scaling), new_rule = rule_name_in(*spellings.parameters);
-  if (old_rule != new_rule || parameters_of_rule(*spellings.scaling) != parameters_of_rule(*spellings.parameters)) {
-    fail_file(spellings.scaling->path(), "rope_scaling and rope_parameters must agree where both are given, got ",
-              old_rule.dump(), " and ", new_rule.dump());
+json rule_name_in(const ConfigObject& object, Findings& findings) {
+  const auto rope_type = object.text("rope_type");
+  const auto type = object.text("type");
+  if (rope_type && type && rope_type->value != type->value) {
+    findings.tolerate("RP011", object.path(),
+                      sentence(object.key("type"), " and ", object.key("rope_type"), " must name the same rule, got \"",
+                               type->value, "\" and \"", rope_type->value, "\""),
+                      "transformers reads rope_type");
   }
+  if (rope_type) return rope_type->value;
+  if (type) return type->value;
+  return nullptr;
 }
 
-void refuse_nesting(const ConfigObject& object) {
-  for (const auto& [key, value] : object.json().items()) {
-    if (value.is_object()) {
-      fail_unsupported(object.path(), object.key(key.c_str()),
-                       " is an object: rotations per layer type are not read for this family");
+class SpellingsFinder {
+ public:
+  SpellingsFinder(const Part& part, const RopeQuestion& question) : part_(part), question_(question) {}
+
+  Spellings find() {
+    Spellings found;
+    found.scaling = object_for_sort("rope_scaling", found);
+    found.parameters = object_for_sort("rope_parameters", found);
+    const SortRope* rope = rope_of_sort(part_.family, question_.sort);
+    // One flat object is for the sorts that the family scales; it may still hold the base of the others.
+    if (!found.nested && rope != nullptr && !rope->scaled) found.scaling.reset(), found.parameters.reset();
+    refuse_disagreement(found);
+    return found;
+  }
+
+ private:
+  std::optional<ConfigObject> object_for_sort(const char* key, Spellings& found) {
+    std::optional<ConfigObject> object = part_.config.object(key);
+    if (!object || !is_nested(*object)) return object;
+    found.nested = true;
+    const std::string& sort = question_.sort;
+    if (object->is_null(sort)) {
+      found.switched_off = true;
+      return std::nullopt;
+    }
+    if (!object->json().contains(sort)) {
+      fail_file(object->path(), key, " must have an entry for each sort of layer, got none for ", sort);
+    }
+    return object->object(sort);
+  }
+
+  void refuse_disagreement(const Spellings& found) {
+    if (!found.scaling || !found.parameters) return;
+    const json old_rule = rule_name_in(*found.scaling, part_.findings);
+    const json new_rule = rule_name_in(*found.parameters, part_.findings);
+    if (old_rule != new_rule || parameters_of_rule(*found.scaling) != parameters_of_rule(*found.parameters)) {
+      part_.findings.tolerate("RP012", found.scaling->path(),
+                              sentence("rope_scaling and rope_parameters must agree where both are given, got ",
+                                       old_rule.dump(), " and ", new_rule.dump()),
+                              "transformers reads rope_scaling");
     }
   }
-}
 
-/// A value that may stand in either object and at the top level: all that are there must be equal; the first one counts.
-std::optional<Found<double>> agreed_number(const Spellings& spellings, const ConfigObject& config, const char* key) {
+  const Part& part_;
+  const RopeQuestion& question_;
+};
+
+/// A value that may stand in either object and at the top level: the first one counts, and the others must be equal.
+std::optional<Found<double>> agreed_number(const Spellings& spellings, const Part& part, const std::string& inner_key,
+                                           const std::string& outer_key, const char* warning) {
   std::optional<Found<double>> agreed;
-  for (const ConfigObject* object : {spellings.scaling ? &*spellings.scaling : nullptr,
-                                     spellings.parameters ? &*spellings.parameters : nullptr, &config}) {
-    if (object == nullptr) continue;
-    auto found = object->positive_number(key);
-    if (!found) continue;
+  const auto take = [&](const ConfigObject& object, const std::string& key) {
+    auto found = object.positive_number(key);
+    if (!found) return;
     if (agreed && agreed->value != found->value) {
-      fail_file(config.path(), key, " must be the same wherever it stands, got ", found->value, " for ", object->key(key),
-                " and ", agreed->value, " (", agreed->source, ")");
+      part.findings.tolerate(warning, object.path(),
+                             sentence(outer_key, " must be the same wherever it stands, got ", found->value, " for ",
+                                      object.key(key), " and ", agreed->value, " (", agreed->source, ")"),
+                             "transformers reads the one inside");
     }
     if (!agreed) agreed = std::move(found);
-  }
+  };
+  if (spellings.scaling) take(*spellings.scaling, inner_key);
+  if (spellings.parameters) take(*spellings.parameters, inner_key);
+  // Beside parameters by sort, the top level is only a fallback.
+  if (!outer_key.empty() && !(spellings.nested && agreed)) take(part.config, outer_key);
   return agreed;
+}
+
+// ---- base ---------------------------------------------------------------------------------------------------------
+
+Found<double> read_base(const Spellings& spellings, const Part& part, const RopeQuestion& question) {
+  if (question.base_of_layer) return *question.base_of_layer;
+  const Family& family = part.family;
+  const SortRope* rope = rope_of_sort(family, question.sort);
+  const bool own_key = rope != nullptr && !rope->base_key.empty();
+  const std::string key(own_key ? rope->base_key : family.base_key);
+  // A base in one flat object is that of rope_theta, not of a sort with a key of its own.
+  Spellings inner = spellings;
+  if (!spellings.nested && own_key && rope->base_key != family.base_key) inner.scaling.reset(), inner.parameters.reset();
+  if (!spellings.nested && rope != nullptr && !own_key && !rope->scaled)
+    inner.parameters = part.config.object("rope_parameters");
+
+  if (auto found = agreed_number(inner, part, "rope_theta", key, "RP012")) {
+    if (family.base_is_ratio && found->source == part.config.source(key)) {
+      found->value *= 10000;
+      found->source += " * 10000";
+    }
+    return *found;
+  }
+  const double base = rope != nullptr && rope->base != 0 ? rope->base : family.base;
+  if (!key.empty()) {
+    part.findings.warn("RP009", sentence(key, " is not in the file: ", base, " is the default of ", family.model_type,
+                                         question.sort == "full_attention" ? "" : " for " + question.sort));
+    return {base, part.class_default(sentence(base))};
+  }
+  return {base, part.code(sentence("base ", base, ", which no key changes"))};
+}
+
+// ---- which channels ---------------------------------------------------------------------------------------------------
+
+class SliceReader {
+ public:
+  SliceReader(const Spellings& spellings, const Part& part, const RopeQuestion& question, Provenance& provenance)
+      : spellings_(spellings), part_(part), question_(question), provenance_(provenance) {}
+
+  /// Channels that turn.
+  std::int64_t read() {
+    const Slice& slice = part_.family.slice;
+    switch (slice.kind) {
+      case Slice::Kind::mla: return taken(question_.mla_rotary, part_.config.source("qk_rope_head_dim"));
+      case Slice::Kind::channels:
+        if (const auto found = channels()) return *found;
+        break;
+      case Slice::Kind::share:
+      case Slice::Kind::whole: break;
+    }
+    const auto share = given_share();
+    if (slice.kind == Slice::Kind::whole) return whole(share);
+    return share ? part_of_head(share->value, share->source) : default_width();
+  }
+
+ private:
+  const SortRope* rope() const { return rope_of_sort(part_.family, question_.sort); }
+
+  std::optional<Found<double>> given_share() const {
+    const std::string key =
+        part_.family.slice.kind == Slice::Kind::share ? std::string(part_.family.slice.key) : "partial_rotary_factor";
+    return agreed_number(spellings_, part_, "partial_rotary_factor", key, "RP017");
+  }
+
+  std::optional<std::int64_t> channels() {
+    const std::string key(part_.family.slice.key);
+    const auto found = part_.config.count(key);
+    if (!found) return std::nullopt;
+    if (found->value % 2 != 0 || found->value > question_.head_dim) {
+      part_.config.refuse(key, sentence("must be even and at most head_dim ", question_.head_dim));
+    }
+    return taken(found->value, found->source);
+  }
+
+  std::int64_t whole(const std::optional<Found<double>>& share) {
+    if (share && share->value != 1) {
+      if (share->value > 1) refuse_share(*share);
+      fail_unsupported(part_.config.path(), "partial_rotary_factor must be 1 or missing for ", part_.family.model_type,
+                       ", whose code turns the whole head, got ", share->value);
+    }
+    return taken(question_.head_dim, part_.code("turns the whole head"));
+  }
+
+  std::int64_t default_width() {
+    const double otherwise = rope() != nullptr && rope()->partial != 0 ? rope()->partial : part_.family.slice.otherwise;
+    if (part_.family.slice.kind == Slice::Kind::channels) {
+      const auto width = static_cast<std::int64_t>(otherwise);
+      if (width == 0) return taken(question_.head_dim, part_.code("turns the whole head"));
+      return taken(std::min(width, question_.head_dim), part_.class_default(sentence(width, " channels")));
+    }
+    return part_of_head(otherwise, part_.class_default(sentence("partial_rotary_factor ", otherwise)));
+  }
+
+  std::int64_t part_of_head(double share, const std::string& source) {
+    if (share > 1) refuse_share({share, source});
+    const double channels = static_cast<double>(question_.head_dim) * share;
+    const auto width = static_cast<std::int64_t>(channels);
+    provenance_.add("partial_rotary_factor", share, source);
+    if (width < 2) {
+      fail_file(part_.config.path(), "partial_rotary_factor must leave at least two channels, got ", share, " (", source,
+                ") of head_dim ", question_.head_dim);
+    }
+    if (width % 2 != 0) {
+      part_.findings.tolerate("RP013", part_.config.path(),
+                              sentence("head_dim * partial_rotary_factor must be even, got int(", question_.head_dim, " * ",
+                                       share, ") = ", width, " (", source, ")"),
+                              sentence("transformers turns ", width + 1, " channels with the exponent of ", width));
+    }
+    return taken(width, sentence("floor(head_dim * ", share, ")"));
+  }
+
+  [[noreturn]] void refuse_share(const Found<double>& share) const {
+    fail_file(part_.config.path(), "partial_rotary_factor must be at most 1, as no more than the head can turn, got ",
+              share.value, " (", share.source, ")");
+  }
+
+  std::int64_t taken(std::int64_t width, const std::string& source) {
+    provenance_.add("rotary_dim", width, source);
+    return width;
+  }
+
+  const Spellings& spellings_;
+  const Part& part_;
+  const RopeQuestion& question_;
+  Provenance& provenance_;
+};
+
+// ---- the rule -----------------------------------------------------------------------------------------------------------
+
+/// transformers' way with an odd width: one pair more than fits, by the exponent of the odd width.
+Frequencies default_of_odd_width(double base, std::int64_t width) {
+  Frequencies frequencies;
+  for (std::int64_t i = 0; i < width; i += 2) {
+    frequencies.inv_freq.push_back(std::pow(base, -static_cast<double>(i) / static_cast<double>(width)));
+  }
+  return frequencies;
 }
 
 /// Reads the keys of one rule, and remembers which of them it knows.
 class RuleReader {
  public:
-  RuleReader(std::string rule, const Spellings& spellings, const ConfigObject& config, const HeadFacts& head, double base,
-             Provenance& provenance, Findings& findings)
+  RuleReader(std::string rule, const Spellings& spellings, const Part& part, const RopeQuestion& question,
+             RopeAnswer& answer, Provenance& provenance)
       : rule_(std::move(rule)),
         object_(spellings.chosen()),
-        config_(config),
-        head_(head),
-        base_(base),
-        provenance_(provenance),
-        findings_(findings) {}
+        nested_(spellings.nested),
+        part_(part),
+        question_(question),
+        answer_(answer),
+        provenance_(provenance) {}
 
-  FrequencyRule read() {
-    FrequencyRule rule = dispatch();
+  void read() {
+    answer_.rule = dispatch();
+    answer_.rule_name = rule_;
+    if (!answer_.rule.depends_on_length()) answer_.logit_scale = answer_.rule.at(0).logit_scale;
     warn_about_unread_keys();
-    return rule;
   }
 
  private:
+  double base() const { return answer_.base; }
+  std::int64_t width() const { return answer_.rotary_dim; }
+
   FrequencyRule dispatch() {
-    if (rule_ == "default") return default_frequencies(base_, head_.head_dim);
-    if (rule_ == "linear") return linear_frequencies(base_, head_.head_dim, factor());
+    rename();
+    if (answer_.rotary_dim % 2 != 0) return odd_width();
+    if (rule_ == "default") return default_frequencies(base(), width());
+    if (rule_ == "linear") return linear_frequencies(base(), width(), factor());
     if (rule_ == "dynamic") return dynamic();
+    if (rule_ == "ntk_alpha") return ntk_frequencies(base(), width(), required("alpha"));
     if (rule_ == "yarn") return yarn();
     if (rule_ == "longrope") return longrope();
     if (rule_ == "llama3") return llama3();
-    fail_unsupported(config_.path(), "rope_type \"", rule_, "\" is not a rule of transformers' ", head_.model_type,
-                     " (default, linear, dynamic, yarn, longrope, llama3)");
+    if (rule_ == "proportional") return proportional();
+    fail_unsupported(part_.config.path(), "rope_type \"", rule_, "\" is not a rule of ", part_.family.model_type,
+                     " (default, linear, dynamic, yarn, longrope, llama3, proportional)");
+  }
+
+  /// Other names that files use for these rules.
+  void rename() {
+    if (rule_ == "su") rule_ = "longrope";
+    if (rule_ == "mrope" || rule_ == "axial") rule_ = "default";
+    if (rule_ == "deepseek_yarn") rule_ = "yarn";
+    if (rule_ == "yarn" && part_.family.yarn_is_longrope) rule_ = "longrope";
+    if (part_.family.alpha_is_ntk && (rule_ == "dynamic" || rule_ == "xdrope")) {
+      const bool alpha = object_ != nullptr && object_->number("alpha").value_or(Found<double>{0, ""}).value != 0;
+      if (alpha) rule_ = "ntk_alpha";
+    }
+  }
+
+  FrequencyRule odd_width() {
+    if (rule_ != "default") {
+      fail_file(part_.config.path(), "rope_type \"", rule_, "\" needs an even rotary width, got ", answer_.rotary_dim);
+    }
+    return default_of_odd_width(base(), answer_.rotary_dim++);
   }
 
   FrequencyRule dynamic() {
-    DynamicNtk rule{base_, head_.head_dim, factor(), head_.max_position_embeddings.value};
-    provenance_.add("trained_length", rule.max_position_embeddings, head_.max_position_embeddings.source);
+    const auto& length = question_.max_position_embeddings;
+    DynamicNtk rule{base(), width(), factor(), length.value};
+    answer_.original_max_position_embeddings = length.value;
+    provenance_.add("trained_length", length);
+    part_.findings.warn("RP014",
+                        sentence("rope_type dynamic: beyond ", length.value, " tokens the base grows with the length"));
     return rule;
   }
 
   FrequencyRule yarn() {
     Yarn rule;
     rule.original_max_position_embeddings = original_length();
-    if (object_->json().contains("factor") && object_->json()["factor"].is_null()) {
+    if (object_->is_null("factor")) {
       known("factor");
-      rule.factor = static_cast<double>(head_.max_position_embeddings.value) /
+      rule.factor = static_cast<double>(question_.max_position_embeddings.value) /
                     static_cast<double>(rule.original_max_position_embeddings);
       provenance_.add("factor", rule.factor, "max_position_embeddings / original length, as the factor is null");
     } else {
@@ -132,30 +351,43 @@ class RuleReader {
     rule.beta_fast = optional_nonzero("beta_fast", rule.beta_fast);
     rule.beta_slow = optional_nonzero("beta_slow", rule.beta_slow);
     if (rule.beta_fast < rule.beta_slow) {
-      findings_.warn("RP004", sentence("beta_fast ", rule.beta_fast, " is smaller than beta_slow ", rule.beta_slow,
-                                ": the pairs that should be kept are divided and the other way round"));
+      part_.findings.warn("RP004", sentence("beta_fast ", rule.beta_fast, " is smaller than beta_slow ", rule.beta_slow,
+                                            ": the pairs that should be kept are divided and the other way round"));
     }
-    rule.attention_factor = optional_positive("attention_factor");
+    rule.attention_factor = attention_factor();
+    if (rule.attention_factor == 0 && part_.family.yarn_amplitude_is_1) rule.attention_factor = 1;
     rule.mscale = optional_nonzero("mscale", 0);
     rule.mscale_all_dim = optional_nonzero("mscale_all_dim", 0);
     known("truncate");
-    if (const auto truncate = object_->boolean("truncate")) {
-      rule.truncate = truncate->value;
-      provenance_.add("truncate", truncate->value, truncate->source);
+    if (const auto truncate = object_->boolean("truncate")) read_truncate(*truncate, rule);
+    return with_amplitude(yarn_frequencies(base(), width(), rule), rule.attention_factor);
+  }
+
+  void read_truncate(const Found<bool>& truncate, Yarn& rule) {
+    if (nested_ && !truncate.value) {
+      part_.findings.warn("RP016", sentence(object_->key("truncate"),
+                                            " is false, but transformers does not look for it there and rounds the range: "
+                                            "so does this reading"));
+      return;
     }
-    return with_amplitude(yarn_frequencies(base_, head_.head_dim, rule), rule.attention_factor);
+    rule.truncate = truncate.value;
+    provenance_.add("truncate", truncate);
   }
 
   FrequencyRule longrope() {
     LongRope rule;
-    rule.base = base_;
-    rule.rotary_dim = head_.head_dim;
+    rule.base = base();
+    rule.rotary_dim = width();
     rule.original_max_position_embeddings = original_length();
-    rule.max_position_embeddings = head_.max_position_embeddings.value;
+    rule.max_position_embeddings = question_.max_position_embeddings.value;
     rule.short_factor = divisors("short_factor");
     rule.long_factor = divisors("long_factor");
     rule.factor = optional_positive("factor");
-    rule.attention_factor = optional_positive("attention_factor");
+    rule.attention_factor = attention_factor();
+    rule.short_mscale = optional_positive("short_mscale");
+    rule.long_mscale = optional_positive("long_mscale");
+    part_.findings.warn("RP015", sentence("rope_type longrope: long_factor from ",
+                                          rule.original_max_position_embeddings + 1, " tokens on"));
     return with_amplitude(rule, rule.attention_factor);
   }
 
@@ -168,85 +400,121 @@ class RuleReader {
     if (rule.high_freq_factor < rule.low_freq_factor) {
       object_->refuse("high_freq_factor", sentence("must be at least low_freq_factor ", rule.low_freq_factor));
     }
-    return llama3_frequencies(base_, head_.head_dim, rule);
+    return llama3_frequencies(base(), width(), rule);
   }
 
-  void known(const char* key) { known_.insert(key); }
-
-  double required(const char* key) {
-    known(key);
-    const auto found = object_->positive_number(key);
-    if (!found) {
-      fail_file(config_.path(), "rope_type \"", rule_, "\" needs ", object_->key(key), ", which is missing");
+  /// The share is read here: of the frequencies, not of the head.
+  FrequencyRule proportional() {
+    Proportional rule;
+    const SortRope* rope = rope_of_sort(part_.family, question_.sort);
+    if (rope != nullptr && rope->partial != 0) rule.partial_rotary_factor = rope->partial;
+    if (object_ != nullptr) {
+      rule.factor = optional_nonzero("factor", 1);
+      if (const auto share = object_->positive_number("partial_rotary_factor")) {
+        rule.partial_rotary_factor = share->value;
+        provenance_.add("partial_rotary_factor", *share);
+      }
     }
-    provenance_.add(key, found->value, found->source);
+    provenance_.add("rotary_dim", question_.head_dim, "rope_type proportional turns pairs over the whole head");
+    answer_.rotary_dim = question_.head_dim;
+    return proportional_frequencies(base(), question_.head_dim, rule);
+  }
+
+  void known(const std::string& key) { known_.insert(key); }
+
+  double required(const std::string& key) {
+    known(key);
+    const auto found = object_ != nullptr ? object_->positive_number(key) : std::nullopt;
+    if (!found) {
+      fail_file(part_.config.path(), "rope_type \"", rule_, "\" needs ", object_ != nullptr ? object_->key(key) : key,
+                ", which is missing");
+    }
+    provenance_.add(key, *found);
     return found->value;
   }
 
   double factor() {
     const double factor = required("factor");
     if (factor < 1) {
-      findings_.warn("RP001", sentence("factor ", factor, " is below 1: it shortens the wavelengths instead of stretching them"));
+      part_.findings.warn("RP001", sentence("factor ", factor,
+                                            " is below 1: it shortens the wavelengths instead of stretching "
+                                            "them"));
     }
     return factor;
   }
 
   /// 0 where it is not given.
-  double optional_positive(const char* key) {
+  double optional_positive(const std::string& key) {
     known(key);
     const auto found = object_->positive_number(key);
     if (!found) return 0;
-    provenance_.add(key, found->value, found->source);
+    provenance_.add(key, *found);
     return found->value;
   }
 
   /// transformers takes 0 and null for "not given" here.
-  double optional_nonzero(const char* key, double otherwise) {
+  double optional_nonzero(const std::string& key, double otherwise) {
     known(key);
     const auto found = object_->number(key);
     if (!found || found->value == 0) return otherwise;
     if (found->value < 0) object_->refuse(key, "must be positive");
-    provenance_.add(key, found->value, found->source);
+    provenance_.add(key, *found);
     return found->value;
   }
 
-  std::vector<double> divisors(const char* key) {
+  double attention_factor() {
+    const double given = optional_positive("attention_factor");
+    if (given != 0) {
+      part_.findings.warn("RP018", sentence(object_->key("attention_factor"), " ", given,
+                                            " is multiplied into cos and sin; not every system reads it"));
+    }
+    return given;
+  }
+
+  std::vector<double> divisors(const std::string& key) {
     known(key);
     auto found = object_->positive_numbers(key);
-    if (!found) fail_file(config_.path(), "rope_type \"", rule_, "\" needs ", object_->key(key), ", which is missing");
-    if (static_cast<std::int64_t>(found->value.size()) * 2 != head_.head_dim) {
-      fail_file(config_.path(), object_->key(key), " must have one entry per pair, got ", found->value.size(), " for ",
-                head_.head_dim / 2, " pairs");
+    if (!found) {
+      fail_file(part_.config.path(), "rope_type \"", rule_, "\" needs ", object_->key(key), ", which is missing");
     }
-    provenance_.add(key, found->value, found->source);
+    if (static_cast<std::int64_t>(found->value.size()) * 2 != width()) {
+      fail_file(part_.config.path(), object_->key(key), " must have one entry per pair, got ", found->value.size(), " for ",
+                width() / 2, " pairs");
+    }
+    provenance_.add(key, *found);
     return std::move(found->value);
   }
 
   /// original_max_position_embeddings: in the rule's object, or (Phi-3 and its kin) at the top level.
   std::int64_t original_length() {
-    constexpr const char* key = "original_max_position_embeddings";
+    const std::string key = "original_max_position_embeddings";
     known(key);
     const auto inside = object_->count(key);
-    const auto outside = config_.count(key);
+    const auto outside = nested_ ? std::nullopt : part_.config.count(key);
     if (inside && outside && inside->value != outside->value) {
-      fail_file(config_.path(), key, " must be the same wherever it stands, got ", outside->value, " and ", inside->value,
-                " (", inside->source, ")");
+      part_.findings.tolerate("RP012", part_.config.path(),
+                              sentence(key, " must be the same wherever it stands, got ", outside->value, " and ",
+                                       inside->value, " (", inside->source, ")"),
+                              "transformers reads the outer one");
     }
     if (!inside && !outside) {
-      findings_.warn("RP003", sentence(key, " is missing: max_position_embeddings ", head_.max_position_embeddings.value,
-                                " stands in for it, as in transformers, which is hardly intended"));
+      part_.findings.warn("RP003",
+                          sentence(key, " is missing: max_position_embeddings ", question_.max_position_embeddings.value,
+                                   " stands in for it, as in transformers, which is hardly intended"));
     }
-    const auto& found = inside ? *inside : outside ? *outside : head_.max_position_embeddings;
-    provenance_.add("original_length", found.value, found.source);
+    const auto& found = outside ? *outside : inside ? *inside : question_.max_position_embeddings;
+    provenance_.add(key, found);
+    answer_.original_max_position_embeddings = found.value;
     return found.value;
   }
 
   void warn_about_lengths(const Yarn& rule) {
-    const double implied = static_cast<double>(head_.max_position_embeddings.value) /
+    const double implied = static_cast<double>(question_.max_position_embeddings.value) /
                            static_cast<double>(rule.original_max_position_embeddings);
     if (implied == rule.factor || implied == 1) return;
-    findings_.warn("RP002", sentence("factor ", rule.factor, " does not match max_position_embeddings / original length = ",
-                              implied, "; the factor counts"));
+    part_.findings.warn(
+        "RP002", sentence("factor ", rule.factor, " does not match max_position_embeddings / original length = ", implied,
+                          "; the factor counts"));
   }
 
   FrequencyRule with_amplitude(FrequencyRule rule, double given) {
@@ -259,73 +527,86 @@ class RuleReader {
 
   void warn_about_unread_keys() {
     if (object_ == nullptr) return;
+    // Read for other things than the rule: axes, temperature, and transformers' own copies.
+    static const std::set<std::string> elsewhere{
+        "mrope_section", "mrope_interleaved", "xdrope_section",          "llama_4_scaling_beta",
+        "finetuned",     "rope_theta",        "max_position_embeddings", "original_max_position_embeddings"};
     const json parameters = parameters_of_rule(*object_);
     for (const auto& [key, value] : parameters.items()) {
-      if (!known_.contains(key)) {
-        findings_.warn("RP005", sentence(object_->key(key.c_str()), " is no key of the rule \"", rule_, "\" and is not read"));
+      if (!known_.contains(key) && !elsewhere.contains(key)) {
+        part_.findings.warn("RP005", sentence(object_->key(key), " is no key of the rule \"", rule_, "\" and is not read"));
       }
     }
   }
 
   std::string rule_;
-  const ConfigObject* object_;  // nullptr only for the default rule
-  const ConfigObject& config_;
-  const HeadFacts& head_;
-  double base_;
+  const ConfigObject* object_;  // nullptr only for rules that need no keys
+  bool nested_;
+  const Part& part_;
+  const RopeQuestion& question_;
+  RopeAnswer& answer_;
   Provenance& provenance_;
-  Findings& findings_;
   std::set<std::string> known_;
 };
 
-double read_base(const Spellings& spellings, const ConfigObject& config, const HeadFacts& head, Provenance& provenance, Findings& findings) {
-  const auto found = agreed_number(spellings, config, "rope_theta");
-  const double base = found ? found->value : head.default_base;
-  provenance.add("base", base,
-                 found ? found->source : sentence("default of ", head.model_type, " in transformers: ", head.default_base));
-  if (base < 100) findings.warn("RP008", sentence("rope_theta ", base, " is far below every known model's"));
-  return base;
-}
-
-std::string read_rule_name(const Spellings& spellings, const ConfigObject& config, Provenance& provenance) {
+std::string read_rule_name(const Spellings& spellings, const Part& part, const RopeQuestion& question,
+                           Provenance& provenance) {
   const ConfigObject* object = spellings.chosen();
-  const json name = object == nullptr ? json() : rule_name_in(*object);
-  if (name.is_null()) {
-    if (object != nullptr && !parameters_of_rule(*object).empty()) {
-      fail_file(config.path(), object->key("rope_type"), " must name the rule that the other keys belong to, got nothing");
+  const json name = object == nullptr ? json() : rule_name_in(*object, part.findings);
+  if (!name.is_null()) {
+    provenance.add("rule", name, object->source(object->has("rope_type") ? "rope_type" : "type"));
+    return name.get<std::string>();
+  }
+  // Keys without a rule belong to one that is missing, unless they are those of the axes.
+  if (object != nullptr) {
+    const json parameters = parameters_of_rule(*object);
+    for (const auto& [key, value] : parameters.items()) {
+      if (key == "factor" || key.ends_with("_factor") || key.starts_with("beta_")) {
+        fail_file(part.config.path(), object->key("rope_type"),
+                  " must name the rule that the other keys belong to, got nothing");
+      }
     }
-    provenance.add("rule", "default", "no rope_scaling in the file: the plain rule");
-    return "default";
   }
-  provenance.add("rule", name, object->source(object->has("rope_type") ? "rope_type" : "type"));
-  return name.get<std::string>();
-}
-
-void refuse_partial(const Spellings& spellings, const ConfigObject& config, const HeadFacts& head) {
-  const auto share = agreed_number(spellings, config, "partial_rotary_factor");
-  if (share && share->value != 1) {
-    fail_unsupported(config.path(), "partial_rotary_factor must be 1 or missing for ", head.model_type,
-                     ", whose code turns the whole head, got ", share->value);
+  const SortRope* rope = rope_of_sort(part.family, question.sort);
+  if (rope != nullptr && !rope->rule.empty() && part.config.object("rope_parameters") == std::nullopt &&
+      part.config.object("rope_scaling") == std::nullopt) {
+    provenance.add("rule", rope->rule, part.class_default(std::string(rope->rule)));
+    return std::string(rope->rule);
   }
+  provenance.add(
+      "rule", "default",
+      object == nullptr ? "no rope_scaling in the file: the plain rule" : "no rope_type in the file: the plain rule");
+  return "default";
 }
 
 }  // namespace
 
-FrequencyRule read_rope_parameters(const ConfigObject& config, const HeadFacts& head, Provenance& provenance, Findings& findings) {
-  const Spellings spellings{config.object("rope_scaling"), config.object("rope_parameters")};
-  if (spellings.scaling) refuse_nesting(*spellings.scaling);
-  if (spellings.parameters) refuse_nesting(*spellings.parameters);
-  refuse_disagreement(spellings);
-  refuse_partial(spellings, config, head);
-
-  const double base = read_base(spellings, config, head, provenance, findings);
-  std::string rule = read_rule_name(spellings, config, provenance);
+RopeAnswer read_rope_parameters(const Part& part, const RopeQuestion& question, Provenance& provenance) {
+  const Spellings spellings = SpellingsFinder(part, question).find();
+  RopeAnswer answer;
+  if (spellings.switched_off) {
+    answer.rotates = false;
+    return answer;
+  }
+  std::string rule = read_rule_name(spellings, part, question, provenance);
+  const Found<double> base = read_base(spellings, part, question);
+  answer.base = base.value;
+  provenance.add("base", base);
+  if (base.value < 100 && part.family.axes < Axes::vision_rows) {
+    part.findings.warn("RP008", sentence(part.family.base_key, " ", base.value, " is far below every known text model's"));
+  }
+  // The share of a proportional rule is of its frequencies, not of the head.
+  answer.rotary_dim =
+      rule == "proportional" ? question.head_dim : SliceReader(spellings, part, question, provenance).read();
   try {
-    return RuleReader(std::move(rule), spellings, config, head, base, provenance, findings).read();
+    RuleReader(std::move(rule), spellings, part, question, answer, provenance).read();
   } catch (const Error& error) {
     // What the rule itself refuses is the file's fault here.
     if (error.code() != ErrorCode::invalid_argument) throw;
-    fail_file(config.path(), error.what());
+    fail_file(part.config.path(), error.what());
   }
+  answer.keys = spellings.scaling ? spellings.scaling : spellings.parameters;
+  return answer;
 }
 
 }  // namespace rotary

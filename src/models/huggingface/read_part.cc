@@ -1,0 +1,329 @@
+// One part of a config becomes a ModelDescription: shape, sorts of layers, and what each sort does.
+#include <cmath>
+#include <map>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "models/huggingface/axes.h"
+#include "models/huggingface/layer_sorts.h"
+#include "models/huggingface/read_part.h"
+#include "models/huggingface/rope_parameters.h"
+#include "models/huggingface/shape.h"
+
+namespace rotary {
+namespace {
+
+class PartReader {
+ public:
+  explicit PartReader(const Part& part) : part_(part), config_(part.config), family_(part.family) {}
+
+  ModelDescription read() {
+    refuse_other_layouts();
+    ModelDescription model;
+    shape_ = read_shape(part_, shared_);
+    model.max_position_embeddings = shape_.max_position_embeddings.value;
+    const std::vector<std::string> sorts = read_layer_sorts(part_, shape_.num_layers, shared_);
+    const std::vector<bool> turns = read_turning_layers(part_, sorts, shared_);
+    const std::vector<Found<double>> bases = bases_per_layer(sorts.size());
+    alike_ = std::all_of(sorts.begin(), sorts.end(), [&](const std::string& sort) { return sort == sorts.front(); });
+
+    std::map<std::tuple<std::string, bool, double>, std::size_t> known;
+    for (std::size_t i = 0; i < sorts.size(); ++i) {
+      const std::optional<Found<double>> base = bases.empty() ? std::nullopt : std::optional(bases[i]);
+      const auto [entry, is_new] = known.try_emplace({sorts[i], turns[i], base ? base->value : 0}, model.kinds.size());
+      if (is_new) model.kinds.push_back(describe(sorts[i], turns[i], base));
+      model.kind_of_layer.push_back(entry->second);
+    }
+    warn();
+    return model;
+  }
+
+ private:
+  LayerDescription describe(const std::string& sort, bool turns, const std::optional<Found<double>>& base) {
+    LayerDescription layer;
+    layer.label = alike_ ? "" : sort;
+    layer.provenance = shared_;
+    const SortMeaning meaning = meaning_of_sort(part_, sort);
+    if (!meaning.attends) {
+      layer.turning = Turning::no_attention;
+      layer.reason = sort;
+      return layer;
+    }
+    heads(sort, layer);
+    layer.norm_order = norm_order();
+    layer.rotates_values = family_.rotates_values || flag(family_.values_key);
+    layer.unrotates_output = family_.unrotates_output;
+    windows(meaning, layer);
+    if (turns && family_.positions == HowPositionsAct::rotary) rotation(sort, base, layer);
+    else no_rotation(turns, layer);
+    scale(layer);
+    return layer;
+  }
+
+  const SortRope* rope_of(const std::string& sort) const {
+    for (const SortRope& rope : family_.ropes) {
+      if (rope.sort == sort) return &rope;
+    }
+    return nullptr;
+  }
+
+  void heads(const std::string& sort, LayerDescription& layer) {
+    layer.head_dim = shape_.head_dim;
+    layer.num_q_heads = shape_.num_q_heads;
+    layer.num_kv_heads = shape_.num_kv_heads;
+    const SortRope* rope = rope_of(sort);
+    if (rope == nullptr) return;
+    own_number(rope->head_dim_key, rope->head_dim, "head_dim", layer.head_dim, layer.provenance);
+    own_number(rope->kv_heads_key, 0, "num_kv_heads", layer.num_kv_heads, layer.provenance);
+    if (layer.head_dim % 2 != 0 || layer.head_dim > max_rotary_dim) {
+      fail_file(config_.path(), rope->head_dim_key, " must be even and at most ", max_rotary_dim, ", got ", layer.head_dim);
+    }
+  }
+
+  /// A number of this sort of layer, where it has one of its own.
+  void own_number(std::string_view key, std::int64_t otherwise, const char* name, std::int64_t& value,
+                  Provenance& provenance) {
+    if (key.empty()) return;
+    if (const auto given = config_.count(std::string(key))) {
+      value = given->value;
+      provenance.add(name, *given);
+    } else if (otherwise != 0 && !config_.is_null(std::string(key))) {
+      value = otherwise;
+      provenance.add(name, value, part_.class_default(sentence(key, " ", otherwise)));
+    }
+  }
+
+  NormOrder norm_order() const {
+    if (family_.norm_key.empty()) return family_.norm;
+    const auto flag = config_.boolean(std::string(family_.norm_key));
+    return flag && !flag->value ? NormOrder::none : family_.norm;
+  }
+
+  bool flag(std::string_view key) const {
+    if (key.empty()) return false;
+    const auto found = config_.boolean(std::string(key));
+    return found && found->value;
+  }
+
+  void windows(const SortMeaning& meaning, LayerDescription& layer) {
+    if (meaning.chunks) {
+      const auto chunk = config_.count("attention_chunk_size");
+      if (chunk) {
+        layer.attention_chunk_size = chunk->value;
+        layer.provenance.add("attention_chunk_size", *chunk);
+      }
+    }
+    if (!meaning.window && !family_.windows) return;
+    const std::string key(family_.window_key);
+    if (const auto given = config_.whole_number(key)) {
+      layer.sliding_window = given->value;
+      layer.provenance.add("sliding_window", *given);
+    } else if (family_.defaults.window != 0 && !config_.is_null(key)) {
+      layer.sliding_window = family_.defaults.window;
+      layer.provenance.add("sliding_window", layer.sliding_window, part_.class_default(sentence(layer.sliding_window)));
+    }
+  }
+
+  void no_rotation(bool turns, LayerDescription& layer) {
+    layer.turning = family_.positions == HowPositionsAct::not_a_rotation ? Turning::not_a_rotation : Turning::no_rotation;
+    layer.reason = family_.positions != HowPositionsAct::rotary ? std::string(family_.why)
+                   : turns                                      ? "rope_parameters is null for this sort of layer"
+                                                                : "layers of this sort do not turn";
+    if (family_.temperature == Temperature::llama4) llama4_temperature(layer);
+  }
+
+  void rotation(const std::string& sort, const std::optional<Found<double>>& base, LayerDescription& layer) {
+    RopeAnswer answer = read_rope_parameters(
+        part_, {sort, layer.head_dim, shape_.mla_rotary, shape_.max_position_embeddings, base}, layer.provenance);
+    if (!answer.rotates) return no_rotation(true, layer);
+    RotationSpec& layout = layer.layout;
+    layout.rotary_dim = answer.rotary_dim;
+    layout.direction = family_.direction;
+    const bool at_end = family_.slice.kind == Slice::Kind::mla || family_.slice.at_end;
+    layout.rotary_offset = at_end ? layer.head_dim - answer.rotary_dim : 0;
+    pairing(layer);
+    read_axes(part_, layer.head_dim, answer, layout, layer.provenance);
+
+    layer.rule_name = answer.rule_name;
+    layer.rule = answer.rule;
+    layer.original_max_position_embeddings = answer.original_max_position_embeddings;
+    logit_scale_ = answer.logit_scale;
+    if (family_.temperature == Temperature::ministral) ministral_temperature(answer, layer);
+    if (family_.temperature == Temperature::logn) logn_temperature(layer);
+  }
+
+  void pairing(LayerDescription& layer) {
+    Pairing in = family_.pairing;
+    std::string source =
+        part_.code(in == Pairing::half ? "rotate_half pairs channel j with j + half the rotary width" : "pairs neighbours");
+    if (!family_.pairing_key.empty()) {
+      const std::string key(family_.pairing_key);
+      if (const auto interleaved = config_.boolean(key)) {
+        in = interleaved->value ? Pairing::interleaved : Pairing::half;
+        source = interleaved->source;
+      }
+    }
+    layer.layout.pairing_in = in;
+    layer.layout.pairing_out = family_.pairing_out == Pairing::unspecified ? in : family_.pairing_out;
+    layer.provenance.add("pairing", name(in), source);
+    if (layer.layout.pairing_out != in) {
+      layer.provenance.add("pairing_out", name(layer.layout.pairing_out), part_.code("writes the turned pairs in halves"));
+    }
+  }
+
+  // ---- scores -----------------------------------------------------------------------------------------------------------
+
+  void scale(LayerDescription& layer) {
+    const auto by_width = [&] { return layer.head_dim > 0 ? 1 / std::sqrt(static_cast<double>(layer.head_dim)) : 0; };
+    const std::string key(family_.scale_key);
+    switch (family_.scale) {
+      case Scale::head_dim: return take_scale(layer, by_width(), "1 / sqrt(head_dim)");
+      case Scale::mla:
+        return take_scale(
+            layer, by_width() * logit_scale_,
+            logit_scale_ == 1 ? "1 / sqrt(head_dim)" : "1 / sqrt(head_dim), times mscale_all_dim's factor squared");
+      case Scale::query_pre_attn_scalar: {
+        const std::string name = key.empty() ? "query_pre_attn_scalar" : key;
+        const auto given = config_.positive_number(name);
+        const double scalar = given ? given->value : family_.scale_value;
+        if (!given && config_.is_null(name)) return take_scale(layer, by_width(), "1 / sqrt(head_dim)");
+        const std::string source = given ? given->source : part_.class_default(sentence(name, " ", scalar));
+        layer.softmax_scale = 1 / std::sqrt(scalar);
+        return layer.provenance.add("softmax_scale", layer.softmax_scale, "1 / sqrt(" + source + ")");
+      }
+      case Scale::number: {
+        const auto given = key.empty() ? std::nullopt : config_.positive_number(key);
+        layer.softmax_scale = given ? given->value : family_.scale_value;
+        return layer.provenance.add("softmax_scale", layer.softmax_scale,
+                                    given ? given->source : part_.class_default(sentence(layer.softmax_scale)));
+      }
+      case Scale::unknown: return;
+    }
+  }
+
+  void take_scale(LayerDescription& layer, double value, const char* what) {
+    layer.softmax_scale = value;
+    if (value != 0) layer.provenance.add("softmax_scale", value, part_.code(what));
+  }
+
+  void llama4_temperature(LayerDescription& layer) {
+    const auto tuned = config_.boolean("attn_temperature_tuning");
+    const auto number_tuned = tuned ? std::nullopt : std::optional<bool>(true);
+    if (!(tuned ? tuned->value : *number_tuned)) return;
+    const auto beta = config_.positive_number("attn_scale");
+    const auto length = config_.count("floor_scale");
+    layer.query_temperature = {QueryTemperature::Kind::steps, beta ? beta->value : 0.1, length ? length->value : 8192, 1};
+    layer.provenance.add("temperature_beta", layer.query_temperature.beta,
+                         beta ? beta->source : part_.class_default("0.1"));
+    layer.provenance.add("temperature_length", layer.query_temperature.length,
+                         length ? length->source : part_.class_default("8192"));
+  }
+
+  void ministral_temperature(const RopeAnswer& answer, LayerDescription& layer) {
+    const auto beta = answer.keys ? answer.keys->positive_number("llama_4_scaling_beta") : std::nullopt;
+    if (!beta) return;
+    const std::int64_t length = answer.original_max_position_embeddings != 0 ? answer.original_max_position_embeddings
+                                                                             : shape_.max_position_embeddings.value;
+    layer.query_temperature = {QueryTemperature::Kind::steps, beta->value, length, 0};
+    layer.provenance.add("temperature_beta", *beta);
+    layer.provenance.add("temperature_length", length, "original_max_position_embeddings");
+  }
+
+  void logn_temperature(LayerDescription& layer) {
+    const auto used = config_.boolean("use_logn_attn");
+    const auto length = config_.count("seq_length");
+    if (!used || !used->value || !length) return;
+    layer.query_temperature = {QueryTemperature::Kind::logn, 0, length->value, 0};
+    layer.provenance.add("temperature_length", *length);
+  }
+
+  // ---- the rest ---------------------------------------------------------------------------------------------------------
+
+  /// A list with one base per layer; entries of 0 belong to layers that do not turn.
+  std::vector<Found<double>> bases_per_layer(std::size_t num_layers) {
+    std::vector<Found<double>> bases;
+    const std::string key(family_.base_per_layer);
+    if (key.empty() || !config_.has(key) || !config_.value(key).is_array()) return bases;
+    const auto& list = config_.value(key);
+    if (list.size() != num_layers) {
+      config_.refuse(key, sentence("must be a list with one entry for each of the ", num_layers, " layers"));
+    }
+    for (const auto& entry : list) {
+      const double base = entry.is_number() ? entry.get<double>() : 0;
+      if (!std::isfinite(base) || base < 0) config_.refuse(key, "must hold bases, or 0 for layers that do not turn");
+      bases.push_back({base, config_.source(key)});
+    }
+    return bases;
+  }
+
+  void refuse_other_layouts() const {
+    for (const char* key : {"rope_interleaved", "rope_interleave"}) {
+      const auto interleaved = config_.boolean(key);
+      if (interleaved && interleaved->value && family_.pairing == Pairing::half && family_.pairing_key != key &&
+          family_.positions == HowPositionsAct::rotary) {
+        fail_unsupported(config_.path(), key, " is true, but the code of ", family_.model_type,
+                         " pairs halves and does not "
+                         "read it");
+      }
+    }
+  }
+
+  void warn() {
+    if (family_.positions != HowPositionsAct::rotary) return;
+    for (const char* key : keys_of_other_families) {
+      if (config_.has(key) && !family_reads(key)) {
+        part_.findings.warn("RP006", sentence(key, " belongs to other families: the code of ", family_.model_type,
+                                              " does not read it, nor does rotary"));
+      }
+    }
+    if (config_.has("auto_map") && family_.source.starts_with("transformers")) {
+      part_.findings.warn("RP007",
+                          sentence("auto_map names code that comes with the model: read here as transformers' own ",
+                                   family_.model_type, ", which may turn otherwise"));
+    }
+    if (!family_.note.empty()) part_.findings.warn("RP024", sentence(family_.model_type, ": ", family_.note));
+  }
+
+  /// Keys by which some families change the rotation or the scores.
+  static constexpr std::array keys_of_other_families{
+      "rope_ratio",
+      "rope_local_base_freq",
+      "rotary_emb_base",
+      "rotary_pct",
+      "rotary_dim",
+      "no_rope_layers",
+      "layer_rope_theta",
+      "no_rope_layer_interval",
+      "query_pre_attn_scalar",
+      "attention_multiplier",
+      "use_dynamic_ntk",
+  };
+
+  bool family_reads(std::string_view key) const {
+    const auto in_ropes = [&] {
+      return std::any_of(family_.ropes.begin(), family_.ropes.end(),
+                         [&](const SortRope& rope) { return rope.base_key == key; });
+    };
+    return family_.base_key == key || family_.slice.key == key || family_.turns.key == key || family_.scale_key == key ||
+           family_.base_per_layer == key || family_.aliases.find(key) != std::string_view::npos || in_ropes() ||
+           (key == "query_pre_attn_scalar" && family_.scale == Scale::query_pre_attn_scalar) ||
+           (key == "no_rope_layer_interval" && family_.turns.kind == Turns::Kind::by_flags);
+  }
+
+  const Part& part_;
+  const ConfigObject& config_;
+  const Family& family_;
+  Provenance shared_;
+  Shape shape_;
+  bool alike_ = true;
+  double logit_scale_ = 1;
+};
+
+}  // namespace
+
+ModelDescription read_part(const Part& part) { return PartReader(part).read(); }
+
+}  // namespace rotary

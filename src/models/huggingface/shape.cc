@@ -1,0 +1,135 @@
+#include "models/huggingface/shape.h"
+
+#include <optional>
+
+#include "models/description.h"
+#include "rotary/frequencies.hpp"
+
+namespace rotary {
+namespace {
+
+class ShapeReader {
+ public:
+  ShapeReader(const Part& part, Provenance& provenance)
+      : part_(part), config_(part.config), defaults_(part.family.defaults), provenance_(provenance) {}
+
+  Shape read() {
+    const bool needed = part_.family.positions == HowPositionsAct::rotary;
+    Shape shape;
+    shape.num_layers = take("num_layers", "num_hidden_layers", defaults_.layers, max_layers, true);
+    shape.num_q_heads = take("num_q_heads", "num_attention_heads", defaults_.q_heads, max_heads, needed);
+    if (shape.num_q_heads != 0) {
+      shape.num_kv_heads = num_kv_heads(shape.num_q_heads);
+      if (part_.family.slice.kind == Slice::Kind::mla) read_mla(shape);
+      else shape.head_dim = head_dim(shape.num_q_heads, needed);
+    }
+    shape.max_position_embeddings = length();
+    return shape;
+  }
+
+ private:
+  /// A number that the file or the class gives.
+  std::int64_t take(const char* name, const char* key, std::int64_t otherwise, std::int64_t limit, bool needed) {
+    const auto given = config_.count(key);
+    if (!given && otherwise == 0) {
+      if (needed) config_.refuse(key, "must be given");
+      return 0;
+    }
+    const Found<std::int64_t> found = given ? *given : of_class(key, otherwise);
+    if (found.value > limit) config_.refuse(key, sentence("must be at most ", limit));
+    provenance_.add(name, found);
+    return found.value;
+  }
+
+  Found<std::int64_t> of_class(const std::string& key, std::int64_t value) {
+    if (!part_.nested) {
+      part_.findings.warn("RP010",
+                          sentence(key, " is not in the file: ", value, " is the default of ", part_.family.model_type));
+    }
+    return {value, part_.class_default(sentence(value))};
+  }
+
+  std::int64_t num_kv_heads(std::int64_t num_q_heads) {
+    const std::string key = "num_key_value_heads";
+    Found<std::int64_t> heads{num_q_heads, "as many as query heads, as the file names no other number"};
+    if (const auto given = config_.count(key)) heads = *given;
+    else if (defaults_.kv_heads != 0 && !config_.is_null(key)) {
+      heads = {defaults_.kv_heads, part_.class_default(sentence(defaults_.kv_heads))};
+    }
+    if (part_.family.multi_query_flag.empty()) return taken_kv(num_q_heads, key, heads);
+    const auto flag = config_.boolean(std::string(part_.family.multi_query_flag));
+    if (flag && flag->value && !config_.has(key)) heads = {1, flag->source};
+    return taken_kv(num_q_heads, key, heads);
+  }
+
+  std::int64_t taken_kv(std::int64_t num_q_heads, const std::string& key, const Found<std::int64_t>& heads) {
+    if (num_q_heads % heads.value != 0) {
+      fail_file(config_.path(), config_.key(key), " must divide ", config_.key("num_attention_heads"), ", got ",
+                heads.value, " (", heads.source, ") and ", num_q_heads);
+    }
+    provenance_.add("num_kv_heads", heads);
+    return heads.value;
+  }
+
+  std::int64_t head_dim(std::int64_t num_q_heads, bool needed) {
+    Found<std::int64_t> width{};
+    if (const auto given = config_.count("head_dim"); given && !part_.family.head_dim_is_hidden_over_heads) width = *given;
+    else if (defaults_.head_dim != 0 && !config_.is_null("head_dim")) {
+      width = {defaults_.head_dim, part_.class_default(sentence(defaults_.head_dim))};
+    } else {
+      const auto hidden = hidden_size();
+      if (!hidden) {
+        if (needed) config_.refuse("hidden_size", "must be given where there is no head_dim");
+        return 0;
+      }
+      if (hidden->value % num_q_heads != 0) {
+        if (!needed) return 0;
+        fail_file(config_.path(), config_.key("hidden_size"), " must be a multiple of ", config_.key("num_attention_heads"),
+                  " where there is no head_dim, got ", hidden->value, " and ", num_q_heads);
+      }
+      width = {hidden->value / num_q_heads, hidden->source + " / " + config_.key("num_attention_heads")};
+    }
+    if (needed && (width.value % 2 != 0 || width.value > max_rotary_dim)) {
+      fail_file(config_.path(), "head_dim must be even and at most ", max_rotary_dim, ", got ", width.value, " (",
+                width.source, ")");
+    }
+    provenance_.add("head_dim", width);
+    return width.value;
+  }
+
+  std::optional<Found<std::int64_t>> hidden_size() {
+    if (auto given = config_.count("hidden_size")) return given;
+    if (defaults_.hidden == 0) return std::nullopt;
+    return of_class("hidden_size", defaults_.hidden);
+  }
+
+  /// Heads of two parts: [nope | rope].
+  void read_mla(Shape& shape) {
+    const std::int64_t nope = take("qk_nope_head_dim", "qk_nope_head_dim", defaults_.nope, max_rotary_dim, true);
+    const std::int64_t rope = take("qk_rope_head_dim", "qk_rope_head_dim", defaults_.rope, max_rotary_dim, true);
+    if (rope % 2 != 0) config_.refuse("qk_rope_head_dim", "must be even");
+    shape.head_dim = nope + rope;
+    shape.mla_rotary = rope;
+    provenance_.add("head_dim", shape.head_dim, "qk_nope_head_dim + qk_rope_head_dim");
+  }
+
+  Found<std::int64_t> length() {
+    const std::string key = "max_position_embeddings";
+    Found<std::int64_t> found{0, ""};
+    if (const auto given = config_.count(key)) found = *given;
+    else if (defaults_.length != 0) found = {defaults_.length, part_.class_default(sentence(defaults_.length))};
+    if (found.value != 0) provenance_.add(key, found);
+    return found;
+  }
+
+  const Part& part_;
+  const ConfigObject& config_;
+  const ClassDefaults& defaults_;
+  Provenance& provenance_;
+};
+
+}  // namespace
+
+Shape read_shape(const Part& part, Provenance& provenance) { return ShapeReader(part, provenance).read(); }
+
+}  // namespace rotary
