@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include "support/error_sentence.h"
+#include "support/expected_layers.h"
 #include "support/temporary_folder.h"
 
 namespace rotary {
@@ -41,75 +42,6 @@ std::string test_name(const testing::TestParamInfo<std::string>& info) {
   std::replace_if(
       name.begin(), name.end(), [](unsigned char c) { return !std::isalnum(c); }, '_');
   return name;
-}
-
-/// The expected frequencies are float32 values of transformers: at most 3.8e-7 off the exact rule (their README).
-void expect_frequencies(const Rotation& rotation, const json& expected) {
-  const auto inv_freq = expected["inv_freq"].get<std::vector<double>>();
-  ASSERT_EQ(rotation.inv_freq().size(), inv_freq.size());
-  for (std::size_t j = 0; j < inv_freq.size(); ++j) {
-    ASSERT_NEAR(rotation.inv_freq()[j], inv_freq[j], 3.9e-7 * inv_freq[j]) << "pair " << j;
-  }
-  EXPECT_NEAR(rotation.amplitude(), expected["attention_factor"].get<double>(), 1e-15);
-}
-
-void expect_layout(const Rotation& rotation, const json& group) {
-  EXPECT_EQ(rotation.rotary_dim(), group["rotary_dim"].get<std::int64_t>());
-  EXPECT_EQ(rotation.rotary_offset(), group["rotary_offset"].get<std::int64_t>());
-  EXPECT_EQ(rotation.direction(), group["direction"].get<int>());
-  const auto axis = group.value("axis", std::vector<std::uint8_t>(static_cast<std::size_t>(rotation.num_pairs()), 0));
-  EXPECT_EQ(rotation.axis(), axis);
-  if (group["pairing"] == "other") {
-    std::vector<Pair> pairs;
-    for (const json& pair : group["pairs"]) pairs.push_back({pair[0], pair[1]});
-    EXPECT_EQ(rotation.pairs_in(), pairs);
-    EXPECT_EQ(rotation.pairs_out(), pairs);
-    return;
-  }
-  EXPECT_EQ(name(rotation.pairing_in()), group["pairing_in"].get<std::string>());
-  EXPECT_EQ(name(rotation.pairing_out()), group["pairing_out"].get<std::string>());
-}
-
-void expect_layer(const LayerRotation& layer, const json& expected, const json& group) {
-  const bool rotates = group["rotates"] == true;
-  ASSERT_EQ(layer.rotates(), rotates) << layer.reason();
-  EXPECT_EQ(layer.turning() == Turning::not_a_rotation, group["rotates"] == "not a rotation");
-  EXPECT_EQ(layer.turning() == Turning::no_attention, group["label"] == "no softmax attention");
-  if (group.contains("head_dim")) {
-    EXPECT_EQ(layer.head_dim(), group["head_dim"].get<std::int64_t>());
-    EXPECT_EQ(layer.num_q_heads(), expected["num_q_heads"].get<std::int64_t>());
-    EXPECT_EQ(layer.num_kv_heads(), expected["num_kv_heads"].get<std::int64_t>());
-  }
-  if (group.contains("softmax_scale")) {
-    EXPECT_NEAR(layer.softmax_scale(), group["softmax_scale"].get<double>(), 1e-16);
-  }
-  for (const json& factor : group.value("query_factor", json::array())) {
-    // They are float32 values of transformers.
-    EXPECT_NEAR(layer.query_temperature().at(factor["position"]), factor["factor"].get<double>(), 4e-7);
-  }
-  EXPECT_EQ(layer.query_temperature().kind != QueryTemperature::Kind::none, group.contains("query_factor"));
-  if (!rotates) return;
-
-  const json calls = group.contains("by_length") ? group["by_length"] : json::array({group});
-  EXPECT_EQ(layer.depends_on_length(), group.contains("by_length"));
-  for (const json& call : calls) {
-    const Rotation rotation = layer.rotation(call.value("length", std::int64_t{1}));
-    expect_layout(rotation, group);
-    expect_frequencies(rotation, call);
-  }
-}
-
-void expect_same_as(const ModelRotations& model, const json& expected) {
-  ASSERT_EQ(model.num_layers(), expected["num_layers"].get<std::int64_t>());
-  std::int64_t layers_seen = 0;
-  for (const json& group : expected["groups"]) {
-    for (const json& index : group["layers"]) {
-      SCOPED_TRACE("layer " + index.dump());
-      ++layers_seen;
-      ASSERT_NO_FATAL_FAILURE(expect_layer(model.layer(index), expected, group));
-    }
-  }
-  EXPECT_EQ(layers_seen, model.num_layers());
 }
 
 /// The part of a composite file that a case is about: the tower, where it is named so.

@@ -120,6 +120,11 @@ const std::vector<WarningKind>& warning_kinds() {
       {"RP025", Severity::warning, "value that only lenient reading takes",
        "The value breaks a rule of the format or of the family, and the reader was asked to do what loaders do.",
        "Mend the file."},
+      {"RP026", Severity::note, "part left out",
+       "A part of a composite file (a tower, a codec) is of a family that is not in the table. The other parts were read; "
+       "this one does not appear among them.",
+       "Nothing, unless the rotation of that part is needed: read its object by itself, with the family whose code it is "
+       "(--family)."},
   };
   return kinds;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -60,13 +61,18 @@ std::vector<std::uint8_t> axes_of_sections(const Part& part, const RopeAnswer& a
 
 /// Patches along one side of the picture that the class was made for; DINOv3's coordinates run from -1 to 1 over them.
 std::int64_t patches_per_side(const Part& part, Provenance& provenance) {
-  const auto image = part.config.count("image_size"), patch = part.config.count("patch_size");
-  if (!image || !patch || image->value < patch->value) {
-    fail_file(part.config.path(),
-              "image_size and patch_size must be given, the first the larger, for positions in patches");
+  const auto size = [&](const char* key, std::int64_t otherwise) {
+    const auto given = part.config.count(key);
+    return given ? *given : Found<std::int64_t>{otherwise, part.class_default(sentence(key, " ", otherwise))};
+  };
+  const Found<std::int64_t> image = size("image_size", part.family.defaults.image);
+  const Found<std::int64_t> patch = size("patch_size", part.family.defaults.patch);
+  if (patch.value == 0 || image.value < patch.value) {
+    fail_file(part.config.path(), "image_size must be at least patch_size, got ", image.value, " (", image.source, ") and ",
+              patch.value, " (", patch.source, ")");
   }
-  const std::int64_t patches = image->value / patch->value;
-  provenance.add("patches_per_side", patches, image->source + " / patch_size");
+  const std::int64_t patches = image.value / patch.value;
+  provenance.add("patches_per_side", patches, image.source + " / patch_size");
   return patches;
 }
 
@@ -86,7 +92,31 @@ Frequencies dinov3_in_patches(const Part& part, std::int64_t head_dim, double ba
   return frequencies;
 }
 
-void read_tower(const Part& part, std::int64_t head_dim, RopeAnswer& answer, RotationSpec& layout, Provenance& provenance) {
+/// Layers that see the whole picture count its patches so that it is one window wide.
+Frequencies in_windows(const Part& part, Frequencies frequencies, Provenance& provenance) {
+  const auto window = part.config.count("window_size");
+  const Found<std::int64_t> size =
+      window ? *window : Found<std::int64_t>{part.family.defaults.window, part.class_default("window_size")};
+  const double step = static_cast<double>(size.value) / static_cast<double>(patches_per_side(part, provenance));
+  for (double& inv_freq : frequencies.inv_freq) inv_freq *= step;
+  provenance.add("position_step", step, size.source + " / patches_per_side");
+  return frequencies;
+}
+
+/// What the axes of a tower count, in the order of position_ids.
+std::vector<const char*> axis_names(Axes axes) {
+  switch (axes) {
+    case Axes::vision_xy:
+    case Axes::sam3:
+    case Axes::halves: return {"x", "y"};
+    case Axes::dinov3: return {"y", "x"};
+    case Axes::thirds: return {"time", "row", "column"};
+    default: return {"row", "column"};
+  }
+}
+
+void read_tower(const Part& part, const std::string& sort, std::int64_t head_dim, RopeAnswer& answer, RotationSpec& layout,
+                Provenance& provenance) {
   const std::int64_t half = head_dim / 2, quarter = head_dim / 4;
   if (answer.rule_name != "default") {
     fail_unsupported(part.config.path(), "rope_type must be default or axial for ", part.family.model_type, ", got \"",
@@ -108,6 +138,7 @@ void read_tower(const Part& part, std::int64_t head_dim, RopeAnswer& answer, Rot
     case Axes::moonvit:
       answer.rule = moonvit_frequencies(answer.base, head_dim);
       layout.axis = alternating_axes(2, half);
+      for (std::uint8_t& axis : layout.axis) axis = static_cast<std::uint8_t>(1 - axis);
       break;
     case Axes::dinov3:
       answer.rule = dinov3_in_patches(part, head_dim, answer.base, provenance);
@@ -126,18 +157,23 @@ void read_tower(const Part& part, std::int64_t head_dim, RopeAnswer& answer, Rot
       layout.rotary_dim = 3 * third;
       break;
     }
-    default: answer.rule = axial_frequencies(answer.base, {half, half}); layout.axis = chunked_axes({quarter, quarter});
+    default: {
+      Frequencies frequencies = axial_frequencies(answer.base, {half, half});
+      const bool scaled = part.family.axes == Axes::sam3 && sort == "global";
+      answer.rule = scaled ? in_windows(part, std::move(frequencies), provenance) : std::move(frequencies);
+      layout.axis = chunked_axes({quarter, quarter});
+    }
   }
   answer.rule_name = "axial";
-  provenance.add("axes", static_cast<int>(1 + *std::max_element(layout.axis.begin(), layout.axis.end())),
-                 part.code("each axis drives its own channels"));
+  provenance.add("axes", axis_names(part.family.axes), part.code("each axis drives its own channels"));
 }
 
 }  // namespace
 
-void read_axes(const Part& part, std::int64_t head_dim, RopeAnswer& answer, RotationSpec& layout, Provenance& provenance) {
+void read_axes(const Part& part, const std::string& sort, std::int64_t head_dim, RopeAnswer& answer, RotationSpec& layout,
+               Provenance& provenance) {
   if (part.family.axes == Axes::one) return;
-  if (part.family.axes >= Axes::vision_rows) return read_tower(part, head_dim, answer, layout, provenance);
+  if (part.family.axes >= Axes::vision_rows) return read_tower(part, sort, head_dim, answer, layout, provenance);
   const Found<Sections> sections = read_sections(part, answer);
   if (sections.value.empty()) return;  // text only: all axes would be equal
   check_sum(part, sections, answer.rotary_dim / 2);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "models/huggingface/part.h"
 #include "models/huggingface/rope_parameters.h"
@@ -10,7 +11,9 @@
 
 namespace rotary {
 
-/// Fills in layout.axis (and the pairs, where a tower lists them), and replaces answer.rule for towers.
-void read_axes(const Part& part, std::int64_t head_dim, RopeAnswer& answer, RotationSpec& layout, Provenance& provenance);
+/// Fills in layout.axis (and the pairs, where a tower lists them), and replaces answer.rule for towers. `sort` is the
+/// layer's.
+void read_axes(const Part& part, const std::string& sort, std::int64_t head_dim, RopeAnswer& answer, RotationSpec& layout,
+               Provenance& provenance);
 
 }  // namespace rotary

@@ -26,6 +26,8 @@ struct ClassDefaults {
   std::int64_t window = 0;  ///< sliding_window
   std::int64_t nope = 0;    ///< qk_nope_head_dim
   std::int64_t rope = 0;    ///< qk_rope_head_dim
+  std::int64_t image = 0;   ///< image_size, where positions depend on it
+  std::int64_t patch = 0;   ///< patch_size
 };
 
 /// Which channels of a head turn.
@@ -62,6 +64,7 @@ struct Layers {
     upper,       ///< with use_sliding_window, layers from max_window_layers on are `rest`
     named,       ///< a list of sorts at `key`, repeated to the end where `repeats`
     flags,       ///< a list of 0 and 1 at `key`: 1 is `sort`
+    pattern,     ///< the sorts in `sort`, with spaces between them, repeated to the end
   };
   Kind kind = Kind::alike;
   std::string_view key = {};
@@ -89,11 +92,11 @@ constexpr Layers from_last(std::int64_t n, std::string_view key, std::string_vie
                            std::string_view rest = "sliding_attention") {
   return {Layers::Kind::from_last, key, n, sort, rest};
 }
-/// Where the list is missing, all are `rest`, or all `sort`.
-constexpr Layers listed(std::string_view key, std::string_view sort, std::string_view rest,
-                        bool all_where_missing = false) {
-  return {Layers::Kind::listed, key, all_where_missing ? 1 : 0, sort, rest};
+/// Where the list is missing, every nth is `sort`; n = 0: none.
+constexpr Layers listed(std::string_view key, std::string_view sort, std::string_view rest, std::int64_t n = 0) {
+  return {Layers::Kind::listed, key, n, sort, rest};
 }
+constexpr Layers pattern(std::string_view sorts) { return {Layers::Kind::pattern, {}, 0, sorts}; }
 /// Layers from max_window_layers on slide, where use_sliding_window says so (or is missing, where `unasked`).
 constexpr Layers upper_windows(std::int64_t first = 28, bool unasked = false) {
   return {Layers::Kind::upper, "max_window_layers", first, "full_attention", "sliding_attention", {}, unasked ? 1 : 0};
@@ -117,12 +120,15 @@ struct Turns {
     if_true,            ///< all, where the flag at `key` is true (use_mem_rope)
     unless_true,        ///< none, where the flag at `key` is true (alibi)
     not_listed,         ///< all but the layers in the list at `key` (cross_attention_layers)
+    if_positive,        ///< all, where the number at `key` is above 0 (rotary_emb_fraction); none where it is 0
+    if_equal,           ///< all, where the number at `key` is `otherwise`; none where it is `other`; else refused
   };
   Kind kind = Kind::all;
   std::string_view key = {};
   std::string_view word = {};
   std::int64_t otherwise = 0;  ///< n of by_flags
-  bool where_missing = true;   ///< of if_named and if_true: whether it turns where the key is missing
+  bool where_missing = true;   ///< of if_named, if_true and if_positive: whether it turns where the key is missing
+  std::int64_t other = 0;
 };
 constexpr Turns only(std::string_view sort) { return {Turns::Kind::only, {}, sort}; }
 /// Layers with a window; where the file has no window at all: every layer, or none.
@@ -140,6 +146,12 @@ constexpr Turns unless_true(std::string_view key) { return {Turns::Kind::unless_
 constexpr Turns not_listed(std::string_view key) { return {Turns::Kind::not_listed, key}; }
 constexpr Turns if_true(std::string_view key, bool where_missing) {
   return {Turns::Kind::if_true, key, {}, 0, where_missing};
+}
+constexpr Turns if_positive(std::string_view key, bool where_missing) {
+  return {Turns::Kind::if_positive, key, {}, 0, where_missing};
+}
+constexpr Turns if_equal(std::string_view key, std::int64_t turns, std::int64_t does_not) {
+  return {Turns::Kind::if_equal, key, {}, turns, true, does_not};
 }
 
 /// Rotation of one sort of layer, where sorts differ. Keys in rope_parameters[sort] win over these.
@@ -160,6 +172,7 @@ enum class Scale : std::uint8_t {
   head_dim,               ///< 1 / sqrt(head_dim)
   query_pre_attn_scalar,  ///< 1 / sqrt(number at that key)
   number,                 ///< the number at `scale_key`, `scale` where it is missing
+  over_head_dim,          ///< the same / head_dim
   mla,                    ///< head_dim, times YaRN's mscale_all_dim squared (DeepSeek's second factor)
   unknown,                ///< learned, or not of this form: written as 0
 };
@@ -181,20 +194,29 @@ enum class Axes : std::uint8_t {
   ernie,    ///< (h, w, t): h and w in turn, t the rest
   xdrope,   ///< xdrope_section or mrope_section, in blocks
   // towers: frequencies of their own per axis
-  vision_rows,     ///< (row, column), a quarter of the channels' frequencies each: Qwen-VL
-  vision_columns,  ///< the same, (column, row)
-  pixtral,         ///< even frequencies follow rows, odd ones columns
-  moonvit,         ///< column and row in turn
-  dinov3,          ///< patch centres in [-1, 1]
-  halves,          ///< the head in two blocks, one per axis, each in halves: Gemma 4's tower
-  thirds,          ///< three axes, 2 * (head_dim / 6) channels each, the rest untouched
+  vision_rows,     ///< row, column: the first half of the pairs follows rows, the second columns, by the same frequencies
+  vision_columns,  ///< row, column: the first half follows columns, the second rows
+  vision_xy,       ///< x, y, as the model counts positions: the first half follows x, the second y
+  sam3,            ///< vision_xy; layers of the sort "global" count in windows: window_size / (image_size / patch_size)
+  pixtral,         ///< row, column: even frequencies of the whole head follow rows, odd ones columns
+  moonvit,         ///< row, column: columns and rows in turn, both by the same frequency
+  dinov3,          ///< y, x: patch centres in [-1, 1]
+  halves,          ///< x, y: the head in two blocks, one per axis, each in halves: Gemma 4's tower
+  thirds,          ///< time, row, column: 2 * (head_dim / 6) channels each, the rest untouched
 };
 
 /// What positions do, where it is not a rotation of heads.
 enum class HowPositionsAct : std::uint8_t {
   rotary,
   none,            ///< learned, ALiBi, relative, none at all: `why` says which
-  not_a_rotation,  ///< V-JEPA 2 and kin
+  not_a_rotation,  ///< V-JEPA 2 and kin: `why` says what happens instead
+};
+
+/// A key by which the code of a family turns otherwise than its row says: files that have it are refused.
+struct Refusal {
+  std::string_view key = {};
+  std::string_view why = {};  ///< what the code then does
+  double harmless = 0;        ///< a number that changes nothing; nor do null, false and 0
 };
 
 struct Family {
@@ -205,7 +227,9 @@ struct Family {
   /// Other names for keys: "num_hidden_layers=n_layer hidden_size=n_embd". The name of the left wins where both are there.
   std::string_view aliases = {};
 
+  std::string_view hidden_key = "hidden_size";
   bool head_dim_is_hidden_over_heads = false;  ///< the code does not read head_dim
+  std::string_view kv_heads_flag = {};         ///< a flag without which num_key_value_heads does not count
   std::string_view multi_query_flag = {};      ///< a flag that stands for one key/value head (Falcon's multi_query)
 
   Pairing pairing = Pairing::half;
@@ -223,8 +247,12 @@ struct Family {
   Turns turns = {};
   std::string_view base_per_layer = {};  ///< a list of bases, one per layer (layer_rope_theta)
   std::array<SortRope, 3> ropes = {};
+  /// A flag that makes the base follow the prompt's length, from seq_length on: the first Qwen's use_dynamic_ntk. Classes
+  /// disagree about its default, so that it must be given.
+  std::string_view prompt_ntk_flag = {};
   Axes axes = Axes::one;
   std::array<std::int64_t, 4> sections = {};  ///< where the file has none
+  std::int64_t first_position = 0;            ///< where the code starts to count on every axis; says so, changes nothing
   Scale scale = Scale::head_dim;
   std::string_view scale_key = {};
   double scale_value = 0;  ///< where the key is missing
@@ -236,10 +264,13 @@ struct Family {
   bool rotates_values = false;
   std::string_view values_key = {};  ///< a flag that switches it on
   bool unrotates_output = false;
-  /// Composite configs: "text_config=llama4_text vision_config=llama4_vision_model", the one that writes text first; the
-  /// model_type is for a part that does not name its own. A path may have several steps: "thinker_config.text_config".
+  /// Composite configs: "text_config=llama* vision_config=llama4_vision_model", the one that writes text first. A part is
+  /// read as the family named here; one with a star as what its own model_type says, and as the family before the star where
+  /// it does not say.
   std::string_view parts = {};
-  bool flat = false;  ///< old files of this composite keep the first part's keys at the top level
+  bool flat = false;        ///< old files of this composite keep the first part's keys at the top level
+  bool own_layers = false;  ///< the keys of the main part stand at the top level, beside the parts: this row describes it
+  std::array<Refusal, 2> refusals = {};
   std::string_view source = "transformers 5.24";
   std::string_view note = {};  ///< what systems disagree about, or what else one must know (RP024)
 };

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <iterator>
+#include <sstream>
 #include <string_view>
 
 #include <nlohmann/json.hpp>
@@ -24,6 +26,8 @@ constexpr std::array sorts{
     NamedSort{"attention", full},
     NamedSort{"global", full},
     NamedSort{"global_attention", full},
+    NamedSort{"window", full},  // of pictures: a tile, not a number of tokens
+    NamedSort{"window_attention", full},
     NamedSort{"hybrid", full},
     NamedSort{"indexed_attention", full},
     NamedSort{"deepseek_sparse_attention", full},
@@ -79,6 +83,7 @@ class SortReader {
       case Layers::Kind::upper: return upper_windows(key);
       case Layers::Kind::named: return repeated(key);
       case Layers::Kind::flags: return flagged(key);
+      case Layers::Kind::pattern: return patterned();
     }
     return {};
   }
@@ -112,9 +117,9 @@ class SortReader {
 
   std::vector<std::string> listed_by_index(const std::string& key) {
     const auto given = config_.whole_numbers(key);
-    if (!given)
-      return std::vector<std::string>(static_cast<std::size_t>(num_layers_),
-                                      std::string(rule_.otherwise == 0 ? rule_.rest : rule_.sort));
+    if (!given) {
+      return each([n = rule_.otherwise](std::int64_t i) { return n != 0 && (i + 1) % n == 0; });
+    }
     std::vector<std::string> result(static_cast<std::size_t>(num_layers_), std::string(rule_.rest));
     for (const std::int64_t index : given->value) {
       if (index >= num_layers_) {
@@ -146,6 +151,15 @@ class SortReader {
       result.push_back(given->value[static_cast<std::size_t>(i) % given->value.size()]);
     }
     provenance_.add(key, given->value, given->source);
+    return result;
+  }
+
+  std::vector<std::string> patterned() {
+    std::istringstream words{std::string(rule_.sort)};
+    const std::vector<std::string> sorts{std::istream_iterator<std::string>(words), {}};
+    std::vector<std::string> result;
+    for (std::int64_t i = 0; i < num_layers_; ++i) result.push_back(sorts[static_cast<std::size_t>(i) % sorts.size()]);
+    provenance_.add("layer_types", sorts, part_.class_default("a list"));
     return result;
   }
 
@@ -202,12 +216,28 @@ class TurningReader {
         return of_all(!(given && given->value));
       }
       case Turns::Kind::not_listed: return not_listed(key);
+      case Turns::Kind::if_positive: {
+        const auto given = config_.number(key);
+        if (given) provenance_.add(key, *given);
+        return of_all(given ? given->value > 0 : rule_.where_missing);
+      }
+      case Turns::Kind::if_equal: return of_all(is_equal(key));
     }
     return {};
   }
 
  private:
   std::vector<bool> of_all(bool turns) const { return std::vector<bool>(sorts_.size(), turns); }
+
+  bool is_equal(const std::string& key) {
+    const auto given = config_.count(key);
+    if (!given || (given->value != rule_.otherwise && given->value != rule_.other)) {
+      config_.refuse(key, sentence("must be ", rule_.otherwise, " (turns) or ", rule_.other, " (does not) to tell which ",
+                                   part_.family.model_type, " this is"));
+    }
+    provenance_.add(key, *given);
+    return given->value == rule_.otherwise;
+  }
 
   std::vector<bool> by_sort(bool when_equal) const {
     std::vector<bool> turns;

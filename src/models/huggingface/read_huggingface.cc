@@ -1,4 +1,5 @@
 // A config.json as a whole: which family it is, and which parts it has.
+#include <array>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,10 +19,11 @@ using nlohmann::json;
 
 std::string quoted(const std::string& text) { return json(text).dump(-1, ' ', true, json::error_handler_t::replace); }
 
-/// An entry of Family::parts: where the part stands, and the family of one that does not name its own.
+/// An entry of Family::parts.
 struct PartPlace {
-  std::string path;
-  std::string model_type;
+  std::string key;
+  std::string family;     ///< "": it must say itself
+  bool any_type = false;  ///< its own model_type counts
 };
 
 std::vector<PartPlace> places_of(std::string_view list) {
@@ -30,11 +32,20 @@ std::vector<PartPlace> places_of(std::string_view list) {
     const std::size_t end = std::min(list.find(' '), list.size());
     const std::string_view entry = list.substr(0, end);
     const std::size_t equal = entry.find('=');
-    places.push_back({std::string(entry.substr(0, equal)), std::string(entry.substr(equal + 1))});
+    std::string_view family = entry.substr(equal + 1);
+    const bool any_type = family.ends_with('*');
+    if (any_type) family.remove_suffix(1);
+    places.push_back({std::string(entry.substr(0, equal)), std::string(family), any_type});
     list.remove_prefix(std::min(end + 1, list.size()));
   }
   return places;
 }
+
+/// Where files of unknown composites keep the part that writes text.
+constexpr std::array usual_text_parts{"text_config", "llm_config", "language_config", "thinker_config.text_config"};
+
+/// No file nests composites deeper than a thinker inside an omni model.
+constexpr int max_depth = 4;
 
 class FileReader {
  public:
@@ -43,11 +54,21 @@ class FileReader {
 
   ModelDescription read() {
     const std::string model_type = read_model_type();
-    const Family& family = family_called(options_.family[0] != '\0' ? options_.family : model_type);
+    std::vector<NamedPart> parts;
     if (options_.family[0] != '\0') {
+      const Family& family = family_called(options_.family);
       findings_.warn("RP022", sentence("read as ", family.model_type, ", though model_type is ", quoted(model_type)));
+      const ConfigObject object = family.parts.empty() ? place_of_text(family) : config_;
+      parts = read_object(object, family, "", 0);
+    } else {
+      parts = read_object(config_, family_called(model_type), "", 0);
     }
-    ModelDescription model = family.parts.empty() ? read_one(config_, family, false) : read_composite(family);
+    ModelDescription model = std::move(parts.front().description);
+    for (std::size_t i = 1; i < parts.size(); ++i) {
+      parts[i].description.source = config_.path();
+      parts[i].description.format = "config.json";
+      model.parts.emplace_back(std::move(parts[i].path), std::move(parts[i].description));
+    }
     model.model_type = model_type;
     model.source = config_.path();
     model.format = "config.json";
@@ -74,51 +95,89 @@ class FileReader {
                      nearest_families(model_type), "); name a family whose code is known to be the same (--family)");
   }
 
-  ModelDescription read_one(const ConfigObject& object, const Family& family, bool nested) {
-    ConfigObject with_aliases = object;
-    with_aliases.add_aliases(family.aliases);
-    return read_part({with_aliases, family, findings_, nested});
+  struct NamedPart {
+    std::string path;  ///< "vision_config"; empty for the file itself
+    ModelDescription description;
+  };
+
+  /// For a family that the caller named: the object in a composite file that is the text part, else the file itself.
+  ConfigObject place_of_text(const Family& family) const {
+    if (has_layers(config_, family)) return config_;
+    for (const char* key : usual_text_parts) {
+      if (auto object = config_.object(key)) return *object;
+    }
+    return config_;
   }
 
-  /// The first part that is there is the model; the others become its parts.
-  ModelDescription read_composite(const Family& family) {
-    std::vector<std::pair<std::string, ModelDescription>> found;
-    for (const PartPlace& place : places_of(family.parts)) {
-      if (auto part = read_place(place)) found.emplace_back(place.path, std::move(*part));
-      else if (found.empty() && family.flat && has_layers(place)) {
-        found.emplace_back(place.path, read_one(config_, family_called(place.model_type), false));
-      }
+  /// What an object holds, the main part first.
+  std::vector<NamedPart> read_object(const ConfigObject& object, const Family& family, const std::string& path, int depth) {
+    std::vector<NamedPart> parts;
+    if (family.parts.empty() || family.own_layers) parts.push_back({path, read_layers(object, family, depth > 0)});
+    if (family.parts.empty()) return parts;
+    if (!family.own_layers && !family.note.empty()) {
+      findings_.warn("RP024", sentence(family.model_type, ": ", family.note));
     }
-    if (found.empty()) {
+    if (depth == max_depth) fail_file(config_.path(), path, " must nest at most ", max_depth, " composites deep");
+
+    const std::vector<PartPlace> places = places_of(family.parts);
+    for (const PartPlace& place : places) {
+      const bool is_main = parts.empty();
+      for (NamedPart& part : read_place(object, place, is_main, path, depth)) parts.push_back(std::move(part));
+      if (is_main && parts.empty() && &place == &places.front()) read_flat(object, family, place, path, parts);
+    }
+    if (parts.empty()) {
       fail_file(config_.path(), "a config of ", family.model_type, " must have one of its parts (", family.parts,
                 "), got none");
     }
-    ModelDescription model = std::move(found.front().second);
-    for (std::size_t i = 1; i < found.size(); ++i) model.parts.push_back(std::move(found[i]));
-    return model;
+    return parts;
   }
 
-  /// Whether the part's keys stand at the top level, as old files have it.
-  bool has_layers(const PartPlace& place) const {
-    ConfigObject flat = config_;
-    flat.add_aliases(family_called(place.model_type).aliases);
-    return flat.has("num_hidden_layers") || flat.has("num_attention_heads");
-  }
-
-  std::optional<ModelDescription> read_place(const PartPlace& place) {
-    const auto object = config_.object(place.path);
-    if (!object) return std::nullopt;
-    const auto own = object->text("model_type");
-    const std::string model_type = own ? own->value : place.model_type;
-    const Family& family =
-        family_called(find_family(model_type) != nullptr || place.model_type.empty() ? model_type : place.model_type);
-    if (!family.parts.empty())
-      fail_unsupported(config_.path(), place.path, " must be no composite itself, got ", family.model_type);
-    ModelDescription part = read_one(*object, family, true);
-    part.model_type = model_type;
-    part.source = config_.path();
-    part.format = "config.json";
+  ModelDescription read_layers(const ConfigObject& object, const Family& family, bool nested) {
+    ConfigObject with_aliases = object;
+    with_aliases.add_aliases(family.aliases);
+    ModelDescription part = read_part({with_aliases, family, findings_, nested});
+    part.model_type = family.model_type;
     return part;
+  }
+
+  std::vector<NamedPart> read_place(const ConfigObject& outer, const PartPlace& place, bool is_main,
+                                    const std::string& path, int depth) {
+    const auto object = outer.object(place.key);
+    if (!object) return {};
+    const auto own = object->text("model_type");
+    if (place.family.empty() && !own) object->refuse("model_type", "must say which family this part is");
+    const std::string model_type = place.any_type && own ? own->value : place.family;
+    const Family* family = is_main ? &family_called(model_type) : find_family(model_type);
+    if (family == nullptr) {
+      findings_.warn(
+          "RP026", sentence(outer.key(place.key), " is left out: its family ", quoted(model_type), " is not in the table"));
+      return {};
+    }
+    return read_object(*object, *family, path.empty() ? place.key : path + "." + place.key, depth + 1);
+  }
+
+  /// Old files of some composites keep the first part's keys at the top level; in others the code would not find them there.
+  void read_flat(const ConfigObject& object, const Family& family, const PartPlace& place, const std::string& path,
+                 std::vector<NamedPart>& parts) {
+    const Family* main = place.family.empty() ? nullptr : &family_called(place.family);
+    if (main == nullptr || !has_layers(object, *main)) {
+      findings_.warn("RP026", sentence(object.key(place.key),
+                                       " is not in the file, where transformers would take the defaults "
+                                       "of its class: it is left out"));
+      return;
+    }
+    if (!family.flat) {
+      fail_file(config_.path(), "the keys of ", place.key, " must stand inside it, as the code of ", family.model_type,
+                " ignores those at the top level");
+    }
+    parts.push_back({path, read_layers(object, *main, false)});
+  }
+
+  /// Whether an object has a part's keys at its top level.
+  static bool has_layers(const ConfigObject& object, const Family& family) {
+    ConfigObject flat = object;
+    flat.add_aliases(family.aliases);
+    return flat.has("num_hidden_layers") || flat.has("num_attention_heads");
   }
 
   ConfigObject config_;

@@ -22,6 +22,7 @@ class PartReader {
 
   ModelDescription read() {
     refuse_other_layouts();
+    refuse_keys_of_other_code();
     ModelDescription model;
     shape_ = read_shape(part_, shared_);
     model.max_position_embeddings = shape_.max_position_embeddings.value;
@@ -128,10 +129,14 @@ class PartReader {
   }
 
   void no_rotation(bool turns, LayerDescription& layer) {
-    layer.turning = family_.positions == HowPositionsAct::not_a_rotation ? Turning::not_a_rotation : Turning::no_rotation;
-    layer.reason = family_.positions != HowPositionsAct::rotary ? std::string(family_.why)
-                   : turns                                      ? "rope_parameters is null for this sort of layer"
-                                                                : "layers of this sort do not turn";
+    const bool acts = turns && family_.positions == HowPositionsAct::not_a_rotation;
+    layer.turning = acts ? Turning::not_a_rotation : Turning::no_rotation;
+    layer.reason = acts || !family_.why.empty() ? std::string(family_.why)
+                   : turns                      ? "rope_parameters is null for this sort of layer"
+                                                : "layers of this sort do not turn";
+    if (!turns && family_.turns.kind != Turns::Kind::all && family_.positions == HowPositionsAct::not_a_rotation) {
+      layer.reason = sentence(family_.turns.key, " does not say ", family_.turns.word);
+    }
     if (family_.temperature == Temperature::llama4) llama4_temperature(layer);
   }
 
@@ -145,7 +150,10 @@ class PartReader {
     const bool at_end = family_.slice.kind == Slice::Kind::mla || family_.slice.at_end;
     layout.rotary_offset = at_end ? layer.head_dim - answer.rotary_dim : 0;
     pairing(layer);
-    read_axes(part_, layer.head_dim, answer, layout, layer.provenance);
+    read_axes(part_, sort, layer.head_dim, answer, layout, layer.provenance);
+    if (family_.first_position != 0) {
+      layer.provenance.add("first_position", family_.first_position, part_.code("counts from there on every axis"));
+    }
 
     layer.rule_name = answer.rule_name;
     layer.rule = answer.rule;
@@ -199,6 +207,14 @@ class PartReader {
         layer.softmax_scale = given ? given->value : family_.scale_value;
         return layer.provenance.add("softmax_scale", layer.softmax_scale,
                                     given ? given->source : part_.class_default(sentence(layer.softmax_scale)));
+      }
+      case Scale::over_head_dim: {
+        const auto given = config_.positive_number(key);
+        const double value = given ? given->value : family_.scale_value;
+        layer.softmax_scale = value / static_cast<double>(layer.head_dim);
+        return layer.provenance.add(
+            "softmax_scale", layer.softmax_scale,
+            (given ? given->source : part_.class_default(sentence(key, " ", value))) + " / head_dim");
       }
       case Scale::unknown: return;
     }
@@ -271,6 +287,16 @@ class PartReader {
     }
   }
 
+  void refuse_keys_of_other_code() const {
+    for (const Refusal& refusal : family_.refusals) {
+      const std::string key(refusal.key);
+      if (key.empty() || !config_.has(key)) continue;
+      const auto& value = config_.value(key);
+      if (value == false || value == 0 || value == refusal.harmless) continue;
+      fail_unsupported(config_.path(), config_.key(key), " is given: ", refusal.why, ", which is not read here");
+    }
+  }
+
   void warn() {
     if (family_.positions != HowPositionsAct::rotary) return;
     for (const char* key : keys_of_other_families) {
@@ -307,8 +333,9 @@ class PartReader {
       return std::any_of(family_.ropes.begin(), family_.ropes.end(),
                          [&](const SortRope& rope) { return rope.base_key == key; });
     };
-    return family_.base_key == key || family_.slice.key == key || family_.turns.key == key || family_.scale_key == key ||
-           family_.base_per_layer == key || family_.aliases.find(key) != std::string_view::npos || in_ropes() ||
+    return family_.base_key == key || family_.prompt_ntk_flag == key || family_.slice.key == key ||
+           family_.turns.key == key || family_.scale_key == key || family_.base_per_layer == key ||
+           family_.aliases.find(key) != std::string_view::npos || in_ropes() ||
            (key == "query_pre_attn_scalar" && family_.scale == Scale::query_pre_attn_scalar) ||
            (key == "no_rope_layer_interval" && family_.turns.kind == Turns::Kind::by_flags);
   }

@@ -295,6 +295,7 @@ class RuleReader {
   FrequencyRule dispatch() {
     rename();
     if (answer_.rotary_dim % 2 != 0) return odd_width();
+    if (rule_ == "default" && !part_.family.prompt_ntk_flag.empty()) return prompt_ntk();
     if (rule_ == "default") return default_frequencies(base(), width());
     if (rule_ == "linear") return linear_frequencies(base(), width(), factor());
     if (rule_ == "dynamic") return dynamic();
@@ -312,6 +313,7 @@ class RuleReader {
     if (rule_ == "su") rule_ = "longrope";
     if (rule_ == "mrope" || rule_ == "axial") rule_ = "default";
     if (rule_ == "deepseek_yarn") rule_ = "yarn";
+    if (rule_ == "telechat3-yarn") yarn_amplitude_slope_ = 0.07, rule_ = "yarn";
     if (rule_ == "yarn" && part_.family.yarn_is_longrope) rule_ = "longrope";
     if (part_.family.alpha_is_ntk && (rule_ == "dynamic" || rule_ == "xdrope")) {
       const bool alpha = object_ != nullptr && object_->number("alpha").value_or(Found<double>{0, ""}).value != 0;
@@ -336,6 +338,21 @@ class RuleReader {
     return rule;
   }
 
+  FrequencyRule prompt_ntk() {
+    const std::string flag(part_.family.prompt_ntk_flag);
+    const auto used = part_.config.boolean(flag);
+    if (!used) part_.config.refuse(flag, "must be given, as releases of this family disagree about its default");
+    provenance_.add(flag, *used);
+    if (!used->value) return default_frequencies(base(), width());
+    const auto length = part_.config.count("seq_length");
+    if (!length) part_.config.refuse("seq_length", sentence("must be given where ", flag, " is true"));
+    provenance_.add("trained_length", *length);
+    rule_ = flag;
+    answer_.original_max_position_embeddings = length->value;
+    part_.findings.warn("RP014", sentence(flag, ": prompts longer than ", length->value, " tokens get another base"));
+    return QwenDynamicNtk{base(), width(), length->value};
+  }
+
   FrequencyRule yarn() {
     Yarn rule;
     rule.original_max_position_embeddings = original_length();
@@ -356,6 +373,7 @@ class RuleReader {
     }
     rule.attention_factor = attention_factor();
     if (rule.attention_factor == 0 && part_.family.yarn_amplitude_is_1) rule.attention_factor = 1;
+    if (yarn_amplitude_slope_ != 0) rule.attention_factor = yarn_mscale(rule.factor, 10 * yarn_amplitude_slope_);
     rule.mscale = optional_nonzero("mscale", 0);
     rule.mscale_all_dim = optional_nonzero("mscale_all_dim", 0);
     known("truncate");
@@ -547,6 +565,7 @@ class RuleReader {
   RopeAnswer& answer_;
   Provenance& provenance_;
   std::set<std::string> known_;
+  double yarn_amplitude_slope_ = 0;  // TeleChat-3: 0.07 ln(factor) + 1; others have 0.1
 };
 
 std::string read_rule_name(const Spellings& spellings, const Part& part, const RopeQuestion& question,

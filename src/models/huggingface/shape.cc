@@ -52,6 +52,10 @@ class ShapeReader {
   std::int64_t num_kv_heads(std::int64_t num_q_heads) {
     const std::string key = "num_key_value_heads";
     Found<std::int64_t> heads{num_q_heads, "as many as query heads, as the file names no other number"};
+    const auto flag_of_key =
+        part_.family.kv_heads_flag.empty() ? std::nullopt : config_.boolean(std::string(part_.family.kv_heads_flag));
+    if (!part_.family.kv_heads_flag.empty() && !(flag_of_key && flag_of_key->value))
+      return taken_kv(num_q_heads, key, heads);
     if (const auto given = config_.count(key)) heads = *given;
     else if (defaults_.kv_heads != 0 && !config_.is_null(key)) {
       heads = {defaults_.kv_heads, part_.class_default(sentence(defaults_.kv_heads))};
@@ -79,12 +83,12 @@ class ShapeReader {
     } else {
       const auto hidden = hidden_size();
       if (!hidden) {
-        if (needed) config_.refuse("hidden_size", "must be given where there is no head_dim");
+        if (needed) config_.refuse(hidden_key(), "must be given where there is no head_dim");
         return 0;
       }
       if (hidden->value % num_q_heads != 0) {
         if (!needed) return 0;
-        fail_file(config_.path(), config_.key("hidden_size"), " must be a multiple of ", config_.key("num_attention_heads"),
+        fail_file(config_.path(), config_.key(hidden_key()), " must be a multiple of ", config_.key("num_attention_heads"),
                   " where there is no head_dim, got ", hidden->value, " and ", num_q_heads);
       }
       width = {hidden->value / num_q_heads, hidden->source + " / " + config_.key("num_attention_heads")};
@@ -97,10 +101,12 @@ class ShapeReader {
     return width.value;
   }
 
+  std::string hidden_key() const { return std::string(part_.family.hidden_key); }
+
   std::optional<Found<std::int64_t>> hidden_size() {
-    if (auto given = config_.count("hidden_size")) return given;
+    if (auto given = config_.count(hidden_key())) return given;
     if (defaults_.hidden == 0) return std::nullopt;
-    return of_class("hidden_size", defaults_.hidden);
+    return of_class(hidden_key(), defaults_.hidden);
   }
 
   /// Heads of two parts: [nope | rope].
