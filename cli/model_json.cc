@@ -16,6 +16,7 @@ Json temperature_json(const QueryTemperature& temperature) {
     case QueryTemperature::Kind::none: return {};
     case QueryTemperature::Kind::steps: return described("steps");
     case QueryTemperature::Kind::logn: return described("logn");
+    case QueryTemperature::Kind::power: return described("power");
   }
   return {};
 }

@@ -180,9 +180,19 @@ TEST_F(ReadModel, NeverReplacesAStatedBaseByADefault_C5) {
                {"rope_theta", "10000", "1000000"});
 }
 
-TEST_F(ReadModel, RefusesLayersOfDifferentTypesByName_C6) {
-  expect_names(refusal(R"({"rope_parameters": {"full_attention": {"rope_theta": 1e6}}})", ErrorCode::unsupported),
-               {"rope_parameters.full_attention"});
+TEST_F(ReadModel, ReadsParametersForEachSortOfLayer_C6) {
+  const char* by_sort = R"({"model_type": "olmo3", "layer_types": ["full_attention", "sliding_attention",
+      "full_attention", "sliding_attention"], "rope_theta": null, "rope_parameters": {
+      "full_attention": {"rope_type": "linear", "rope_theta": 1e6, "factor": 4},
+      "sliding_attention": {"rope_type": "default", "rope_theta": 500}}})";
+  const auto mixed = model(by_sort);
+  EXPECT_EQ(mixed.layer(0).rotation().inv_freq()[0], 0.25);
+  EXPECT_EQ(mixed.layer(2), mixed.layer(0));
+  EXPECT_EQ(mixed.layer(1).rotation().inv_freq(), default_frequencies(500, 64).inv_freq);
+  EXPECT_STREQ(mixed.layer(1).label(), "sliding_attention");
+  EXPECT_EQ(source_of(mixed, "base"), "1000000.0 from config.json: rope_parameters.full_attention.rope_theta");
+  expect_names(refusal(R"({"rope_parameters": {"sliding_attention": {"rope_theta": 1e6}}})"),
+               {"rope_parameters", "full_attention"});
 }
 
 TEST_F(ReadModel, AcceptsEverySpellingOfANumber_C7) {
@@ -217,7 +227,7 @@ TEST_F(ReadModel, ShowsTheTrainedAndTheOriginalLength_C13) {
   const auto yarn = model(R"({"max_position_embeddings": 16384, "rope_scaling":
       {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 4096}})");
   EXPECT_EQ(source_of(yarn, "max_position_embeddings"), "16384 from config.json: max_position_embeddings");
-  EXPECT_EQ(source_of(yarn, "original_length"), "4096 from config.json: rope_scaling.original_max_position_embeddings");
+  EXPECT_EQ(source_of(yarn, "original_max_position_embeddings"), "4096 from config.json: rope_scaling.original_max_position_embeddings");
   EXPECT_TRUE(yarn.warnings().empty());
 }
 
@@ -280,7 +290,7 @@ TEST_F(ReadModel, KeepsTheScaleOfTheSoftmaxWhereYarnHasMscaleAllDim) {
 }
 
 TEST_F(ReadModel, RefusesFamiliesByNameInsteadOfGuessing) {
-  for (const char* type : {"gemma3_text", "cohere", "deepseek_v3", "phi3", "gpt_neox", "Llama", ""}) {
+  for (const char* type : {"gemma9_text", "coherent", "qwen", "Llama", ""}) {
     expect_names(refusal((std::string("{\"model_type\": \"") + type + "\"}").c_str(), ErrorCode::unsupported),
                  {(std::string("\"") + type + "\"").c_str()});
   }
@@ -297,9 +307,15 @@ TEST_F(ReadModel, RefusesWhatTheFamilysCodeCannotDo) {
 TEST_F(ReadModel, RefusesHeadsThatCannotBe) {
   expect_names(refusal(R"({"num_key_value_heads": 3})"), {"num_key_value_heads", "num_attention_heads"});
   expect_names(refusal(R"({"head_dim": 7})"), {"head_dim"});
-  expect_names(refusal(R"({"hidden_size": null})"), {"hidden_size"});
-  expect_names(refusal(R"({"num_hidden_layers": null})"), {"num_hidden_layers"});
   expect_names(refusal(R"({"num_hidden_layers": 65537})"), {"num_hidden_layers"});
+}
+
+TEST_F(ReadModel, TakesNumbersThatTheFileLeavesOutFromTheClassAndSaysSo) {
+  const auto bare = model(R"({"hidden_size": null, "num_hidden_layers": null})");
+  EXPECT_EQ(bare.num_layers(), 32);
+  EXPECT_EQ(bare.layer(0).head_dim(), 512);
+  for (const char* key : {"hidden_size", "num_hidden_layers"}) EXPECT_TRUE(warns(bare, key)) << key;
+  EXPECT_EQ(source_of(bare, "num_layers"), "32 from default of llama in transformers: 32");
 }
 
 TEST_F(ReadModel, NamesKeysThatOtherFamiliesWouldRead) {

@@ -47,6 +47,7 @@ struct QueryTemperature {
     none,   ///< 1
     steps,  ///< 1 + beta ln(1 + floor((position + shift) / length)): Llama 4 (shift 1), Ministral 3 and Mistral 4 (shift 0)
     logn,   ///< ln(position + 1) / ln(length) from position + 1 > length on, 1 before: the first Qwen's use_logn_attn
+    power,  ///< (1 + (position + shift) / length)^beta: Beam (shift 1)
   };
   Kind kind = Kind::none;
   double beta = 0;

@@ -11,7 +11,15 @@ namespace rotary {
 std::string file_name(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
 
 ConfigObject::ConfigObject(const nlohmann::json& object, std::string path, std::string prefix)
-    : object_(&object), path_(std::move(path)), prefix_(std::move(prefix)) {}
+    : object_(&object), path_(std::move(path)), prefix_(std::move(prefix)), origin_(file_name(path_)) {}
+
+ConfigObject ConfigObject::of_class(std::string_view text, std::string path, std::string prefix, std::string origin) {
+  const auto object = std::make_shared<const nlohmann::json>(nlohmann::json::parse(text));
+  ConfigObject result(*object, std::move(path), std::move(prefix));
+  result.owned_ = object;
+  result.origin_ = std::move(origin);
+  return result;
+}
 
 void ConfigObject::add_aliases(std::string_view list) {
   while (!list.empty()) {
@@ -60,7 +68,7 @@ bool ConfigObject::is_null(const std::string& key) const {
   return value != nullptr && value->is_null();
 }
 
-std::string ConfigObject::source(const std::string& key) const { return file_name(path_) + ": " + this->key(key); }
+std::string ConfigObject::source(const std::string& key) const { return origin_ + ": " + this->key(key); }
 
 void ConfigObject::refuse(const std::string& key, const std::string& rule) const {
   const nlohmann::json* value = at_path(*object_, spelled(key));
@@ -177,7 +185,10 @@ std::optional<ConfigObject> ConfigObject::object(const std::string& key) const {
   if (value->is_string()) refuse(key, "must be an object, not an object written inside a string");
   if (!value->is_object()) refuse(key, "must be an object");
   if (value->empty()) return std::nullopt;
-  return ConfigObject(*value, path_, this->key(key) + ".");
+  ConfigObject inner(*value, path_, this->key(key) + ".");
+  inner.owned_ = owned_;
+  inner.origin_ = origin_;
+  return inner;
 }
 
 }  // namespace rotary

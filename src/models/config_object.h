@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -19,6 +20,9 @@ class ConfigObject {
  public:
   /// `path` is the file's; `prefix` names the object within it: "rope_scaling." or "". The object must outlive this.
   ConfigObject(const nlohmann::json& object, std::string path, std::string prefix = "");
+
+  /// What a model's class holds where its file has nothing, as JSON text. `origin` stands in sources instead of the file.
+  static ConfigObject of_class(std::string_view text, std::string path, std::string prefix, std::string origin);
 
   /// Other names for keys of this object: "num_hidden_layers=n_layer hidden_size=n_embd". Where both names are there, the
   /// left one counts.
@@ -58,9 +62,11 @@ class ConfigObject {
   /// The name under which the file has it: the alias, where only that is there.
   std::string spelled(const std::string& key) const;
 
+  std::shared_ptr<const nlohmann::json> owned_;  // of_class only
   const nlohmann::json* object_;
   std::string path_;
   std::string prefix_;
+  std::string origin_;
   std::vector<std::pair<std::string, std::string>> aliases_;
 };
 

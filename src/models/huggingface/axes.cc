@@ -173,6 +173,10 @@ void read_tower(const Part& part, const std::string& sort, std::int64_t head_dim
 void read_axes(const Part& part, const std::string& sort, std::int64_t head_dim, RopeAnswer& answer, RotationSpec& layout,
                Provenance& provenance) {
   if (part.family.axes == Axes::one) return;
+  if (part.family.axes == Axes::alternating) {
+    layout.axis = alternating_axes(2, answer.rotary_dim / 2);
+    return provenance.add("axes", 2, part.code("pairs follow rows and columns in turn"));
+  }
   if (part.family.axes >= Axes::vision_rows) return read_tower(part, sort, head_dim, answer, layout, provenance);
   const Found<Sections> sections = read_sections(part, answer);
   if (sections.value.empty()) return;  // text only: all axes would be equal

@@ -28,6 +28,7 @@ struct ClassDefaults {
   std::int64_t rope = 0;    ///< qk_rope_head_dim
   std::int64_t image = 0;   ///< image_size, where positions depend on it
   std::int64_t patch = 0;   ///< patch_size
+  std::int64_t chunk = 0;   ///< attention_chunk_size
 };
 
 /// Which channels of a head turn.
@@ -37,6 +38,7 @@ struct Slice {
     share,     ///< the first floor(head_dim * number at `key`)
     channels,  ///< the first (number at `key`)
     mla,       ///< the last qk_rope_head_dim of qk_nope_head_dim + qk_rope_head_dim
+    projected,  ///< the first max(32, projection_dim / (2 * num_attention_heads)): CLVP
   };
   Kind kind = Kind::whole;
   std::string_view key = {};
@@ -47,8 +49,8 @@ constexpr Slice whole() { return {}; }
 constexpr Slice share(double otherwise, std::string_view key = "partial_rotary_factor", bool at_end = false) {
   return {Slice::Kind::share, key, otherwise, at_end};
 }
-constexpr Slice channels(double otherwise, std::string_view key = "rotary_dim") {
-  return {Slice::Kind::channels, key, otherwise};
+constexpr Slice channels(double otherwise, std::string_view key = "rotary_dim", bool at_end = false) {
+  return {Slice::Kind::channels, key, otherwise, at_end};
 }
 constexpr Slice mla() { return {Slice::Kind::mla}; }
 
@@ -63,8 +65,14 @@ struct Layers {
     listed,      ///< the layers whose indices stand in the list at `key` are `sort`
     upper,       ///< with use_sliding_window, layers from max_window_layers on are `rest`
     named,       ///< a list of sorts at `key`, repeated to the end where `repeats`
-    flags,       ///< a list of 0 and 1 at `key`: 1 is `sort`
-    pattern,     ///< the sorts in `sort`, with spaces between them, repeated to the end
+    flags,       ///< a list of 0 and 1 at `key`: 1 is `sort`; where it is missing every nth is `rest`, n at `offset_key`
+    needed,      ///< layer_types has to be in the file
+    pattern,     ///< the sorts in `rest` first, then those in `sort` again and again
+    letters,     ///< a text at `key` with one letter per layer: M Mamba, * attention, - and E without attention
+    numbered,    ///< the lists at `key` and `offset_key` hold the layers of `sort` and of `rest`, counted from 1
+    ratios,      ///< compress_ratios, one per layer: 0, 4 and 128 stand for DeepSeek-V4's three sorts; else as pattern
+    after_dense,  ///< as every, but counted from layer first_k_dense_replace on; those before it by a pattern of their own
+    even_below,  ///< with use_sliding_window, even layers below max_window_layers are `rest`
   };
   Kind kind = Kind::alike;
   std::string_view key = {};
@@ -96,16 +104,31 @@ constexpr Layers from_last(std::int64_t n, std::string_view key, std::string_vie
 constexpr Layers listed(std::string_view key, std::string_view sort, std::string_view rest, std::int64_t n = 0) {
   return {Layers::Kind::listed, key, n, sort, rest};
 }
-constexpr Layers pattern(std::string_view sorts) { return {Layers::Kind::pattern, {}, 0, sorts}; }
 /// Layers from max_window_layers on slide, where use_sliding_window says so (or is missing, where `unasked`).
 constexpr Layers upper_windows(std::int64_t first = 28, bool unasked = false) {
   return {Layers::Kind::upper, "max_window_layers", first, "full_attention", "sliding_attention", {}, unasked ? 1 : 0};
 }
 /// e.g. ["recurrent", "recurrent", "attention"], repeated over the layers.
 constexpr Layers named(std::string_view key, std::string_view sort) { return {Layers::Kind::named, key, 0, sort}; }
-constexpr Layers flags(std::string_view key, std::string_view sort, std::string_view rest) {
-  return {Layers::Kind::flags, key, 0, sort, rest};
+constexpr Layers flags(std::string_view key, std::string_view sort, std::string_view rest, std::int64_t n = 0,
+                       std::string_view n_key = {}) {
+  return {Layers::Kind::flags, key, n, sort, rest, n_key};
 }
+constexpr Layers needed() { return {Layers::Kind::needed}; }
+/// Sorts with blanks between them: pattern("sliding_attention full_attention").
+constexpr Layers pattern(std::string_view repeated, std::string_view first = "", bool last_is_full = false) {
+  return {Layers::Kind::pattern, {}, 0, repeated, first, {}, 0, last_is_full};
+}
+constexpr Layers letters(std::string_view key) { return {Layers::Kind::letters, key}; }
+constexpr Layers numbered(std::string_view sort_key, std::string_view rest_key, std::string_view sort,
+                          std::string_view rest) {
+  return {Layers::Kind::numbered, sort_key, 0, sort, rest, rest_key};
+}
+constexpr Layers ratios(std::string_view repeated, std::string_view first) {
+  return {Layers::Kind::ratios, "compress_ratios", 0, repeated, first};
+}
+constexpr Layers after_dense(std::int64_t n, std::string_view key) { return {Layers::Kind::after_dense, key, n}; }
+constexpr Layers even_below(std::int64_t n) { return {Layers::Kind::even_below, "max_window_layers", n}; }
 
 /// Which layers turn.
 struct Turns {
@@ -122,6 +145,8 @@ struct Turns {
     not_listed,         ///< all but the layers in the list at `key` (cross_attention_layers)
     if_positive,        ///< all, where the number at `key` is above 0 (rotary_emb_fraction); none where it is 0
     if_equal,           ///< all, where the number at `key` is `otherwise`; none where it is `other`; else refused
+    unless_null,        ///< none, where the file has null at `key` (OLMo hybrid's rope_theta)
+    only_or_dense,      ///< as only, and the dense first layers (first_k_dense_replace, mlp_layer_types) of Cohere 2 MoE
   };
   Kind kind = Kind::all;
   std::string_view key = {};
@@ -144,6 +169,8 @@ constexpr Turns if_named(std::string_view key, std::string_view word, bool where
 constexpr Turns by_list(std::string_view key, std::int64_t n = 0) { return {Turns::Kind::by_list, key, {}, n}; }
 constexpr Turns unless_true(std::string_view key) { return {Turns::Kind::unless_true, key}; }
 constexpr Turns not_listed(std::string_view key) { return {Turns::Kind::not_listed, key}; }
+constexpr Turns unless_null(std::string_view key) { return {Turns::Kind::unless_null, key}; }
+constexpr Turns only_or_dense(std::string_view sort) { return {Turns::Kind::only_or_dense, {}, sort}; }
 constexpr Turns if_true(std::string_view key, bool where_missing) {
   return {Turns::Kind::if_true, key, {}, 0, where_missing};
 }
@@ -164,7 +191,13 @@ struct SortRope {
   double partial = 0;                  ///< partial_rotary_factor where nothing names one; 0: as the family
   std::string_view head_dim_key = {};  ///< of heads of their own width: global_head_dim
   std::int64_t head_dim = 0;
+  std::string_view nope_key = {};  ///< of mla: what does not turn of a head of that width
+  std::int64_t nope = 0;
+  std::string_view q_heads_key = {};
   std::string_view kv_heads_key = {};  ///< num_global_key_value_heads
+  std::int64_t kv_heads = 0;
+  std::int64_t kv_heads_factor = 1;   ///< times num_key_value_heads
+  std::string_view entry = {};        ///< in nested rope_parameters, where it is not named like the sort: "compress"
 };
 
 /// What scores are multiplied by before the softmax.
@@ -173,6 +206,7 @@ enum class Scale : std::uint8_t {
   query_pre_attn_scalar,  ///< 1 / sqrt(number at that key)
   number,                 ///< the number at `scale_key`, `scale` where it is missing
   over_head_dim,          ///< the same / head_dim
+  half_head_dim,          ///< 1 / sqrt(head_dim / 2): Zamba 2
   mla,                    ///< head_dim, times YaRN's mscale_all_dim squared (DeepSeek's second factor)
   unknown,                ///< learned, or not of this form: written as 0
 };
@@ -183,6 +217,15 @@ enum class Temperature : std::uint8_t {
   llama4,     ///< attn_temperature_tuning, attn_scale, floor_scale; on layers that do not turn
   ministral,  ///< llama_4_scaling_beta among the rule's keys; on all layers
   logn,       ///< use_logn_attn and seq_length; on all layers
+  beam,       ///< (1 + (position + 1) / 2048)^0.1; on layers that do not turn
+};
+
+/// What the number at window_key says.
+enum class Window : std::uint8_t {
+  keys,          ///< how many keys a query sees
+  each_side,     ///< how many on each side (bidirectional)
+  halves,        ///< twice that (bidirectional)
+  half_of_keys,  ///< twice how many keys a query sees
 };
 
 /// Which axis of the position drives each pair.
@@ -193,6 +236,7 @@ enum class Axes : std::uint8_t {
   by_flag,  ///< dealt where mrope_interleaved is true, else blocks
   ernie,    ///< (h, w, t): h and w in turn, t the rest
   xdrope,   ///< xdrope_section or mrope_section, in blocks
+  alternating,  ///< pairs follow rows and columns in turn, all with their own frequency
   // towers: frequencies of their own per axis
   vision_rows,     ///< row, column: the first half of the pairs follows rows, the second columns, by the same frequencies
   vision_columns,  ///< row, column: the first half follows columns, the second rows
@@ -230,7 +274,11 @@ struct Family {
   std::string_view hidden_key = "hidden_size";
   bool head_dim_is_hidden_over_heads = false;  ///< the code does not read head_dim
   std::string_view kv_heads_flag = {};         ///< a flag without which num_key_value_heads does not count
-  std::string_view multi_query_flag = {};      ///< a flag that stands for one key/value head (Falcon's multi_query)
+  std::int64_t head_dim_factor = 1;            ///< head_dim is so many times hidden_size / num_attention_heads
+  std::string_view multi_query_flag = {};      ///< a flag, true where missing, that stands for one key/value head (Falcon)
+  std::string_view q_heads_factor_key = {};    ///< query heads are so many times the key/value heads
+  std::string_view q_heads_per_layer = {};     ///< a list with the number of query heads of each layer
+  std::int64_t layers_factor = 1;              ///< layers are so many times num_hidden_layers
 
   Pairing pairing = Pairing::half;
   Pairing pairing_out = Pairing::unspecified;  ///< as pairing
@@ -245,11 +293,16 @@ struct Family {
   bool yarn_amplitude_is_1 = false;          ///< unless attention_factor is given (DeepSeek-V4)
   Layers layers = {};
   Turns turns = {};
-  std::string_view base_per_layer = {};  ///< a list of bases, one per layer (layer_rope_theta)
+  std::string_view base_per_layer = {};     ///< a list of bases, one per layer (layer_rope_theta)
+  std::string_view partial_per_layer = {};  ///< a list of shares, one per layer
+  std::string_view scaled_layers = {};      ///< a list of the layers that the rule is for; the others have the plain one
   std::array<SortRope, 3> ropes = {};
   /// A flag that makes the base follow the prompt's length, from seq_length on: the first Qwen's use_dynamic_ntk. Classes
   /// disagree about its default, so that it must be given.
   std::string_view prompt_ntk_flag = {};
+  std::string_view rope_parameters = {};  ///< JSON: what the class takes where the file has no rope object at all
+  bool rope_by_sort = false;              ///< the code reads only rope_parameters with an entry for each sort
+  bool plain_rule_only = false;           ///< the code knows no other rule than the plain one
   Axes axes = Axes::one;
   std::array<std::int64_t, 4> sections = {};  ///< where the file has none
   std::int64_t first_position = 0;            ///< where the code starts to count on every axis; says so, changes nothing
@@ -259,8 +312,11 @@ struct Family {
   Temperature temperature = Temperature::none;
   NormOrder norm = NormOrder::none;
   std::string_view norm_key = {};  ///< a flag that switches it on
+  bool norm_where_missing = true;  ///< whether it is on where that flag is missing
   bool windows = false;            ///< sliding_window counts on layers of every sort
   std::string_view window_key = "sliding_window";
+  Window window = Window::keys;
+  std::string_view window_flag = {};  ///< windows count only where this flag is true
   bool rotates_values = false;
   std::string_view values_key = {};  ///< a flag that switches it on
   bool unrotates_output = false;

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <functional>
-#include <iterator>
-#include <sstream>
 #include <string_view>
 
 #include <nlohmann/json.hpp>
@@ -20,6 +18,20 @@ constexpr SortMeaning full{true, false, false};
 constexpr SortMeaning sliding{true, true, false};
 constexpr SortMeaning chunked{true, false, true};
 constexpr SortMeaning none{false, false, false};
+/// DeepSeek-V4's sorts by the number that stands for them in compress_ratios.
+struct SortOfRatio {
+  std::int64_t ratio;
+  std::string_view sort;
+};
+constexpr std::array sorts_of_ratios{SortOfRatio{0, "sliding_attention"}, SortOfRatio{4, "compressed_sparse_attention"},
+                                     SortOfRatio{128, "heavily_compressed_attention"}};
+/// Nemotron-H's letters.
+struct SortOfLetter {
+  char letter;
+  std::string_view sort;
+};
+constexpr std::array sorts_of_letters{SortOfLetter{'M', "mamba"}, SortOfLetter{'*', "full_attention"},
+                                      SortOfLetter{'-', "mlp"}, SortOfLetter{'E', "moe"}};
 /// layer_types of transformers 5.24 and the older lists of single families (layers_block_type, block_types, …).
 constexpr std::array sorts{
     NamedSort{"full_attention", full},
@@ -35,6 +47,7 @@ constexpr std::array sorts{
     NamedSort{"compressed_sparse_attention", sliding},
     NamedSort{"heavily_compressed_attention", sliding},
     NamedSort{"sliding_attention", sliding},
+    NamedSort{"reference_sliding_attention", sliding},
     NamedSort{"hybrid_sliding", sliding},
     NamedSort{"local", sliding},
     NamedSort{"local_attention", sliding},
@@ -59,6 +72,15 @@ class SortReader {
 
   std::vector<std::string> read() {
     if (const auto given = config_.texts("layer_types")) return listed_in_file(*given);
+    std::vector<std::string> found = by_rule();
+    if (!part_.family.window_flag.empty() && !is_true(std::string(part_.family.window_flag))) {
+      std::replace(found.begin(), found.end(), std::string("sliding_attention"), std::string("full_attention"));
+    }
+    return found;
+  }
+
+ private:
+  std::vector<std::string> by_rule() {
     const std::string key(rule_.key);
     switch (rule_.kind) {
       case Layers::Kind::alike: return each([](std::int64_t) { return true; });
@@ -83,12 +105,22 @@ class SortReader {
       case Layers::Kind::upper: return upper_windows(key);
       case Layers::Kind::named: return repeated(key);
       case Layers::Kind::flags: return flagged(key);
-      case Layers::Kind::pattern: return patterned();
+      case Layers::Kind::needed: config_.refuse("layer_types", "must be given, as nothing else says which layers attend");
+      case Layers::Kind::pattern: return pattern();
+      case Layers::Kind::letters: return letters(key);
+      case Layers::Kind::numbered: return numbered(key);
+      case Layers::Kind::ratios: return ratios(key);
+      case Layers::Kind::after_dense: return after_dense(key);
+      case Layers::Kind::even_below: return even_below(key);
     }
     return {};
   }
 
- private:
+  bool is_true(const std::string& key) const {
+    const auto flag = config_.boolean(key);
+    return flag && flag->value;
+  }
+
   std::vector<std::string> each(const std::function<bool(std::int64_t)>& is_sort) const {
     std::vector<std::string> result;
     for (std::int64_t i = 0; i < num_layers_; ++i) {
@@ -109,10 +141,15 @@ class SortReader {
   }
 
   std::vector<std::string> listed_in_file(const Found<std::vector<std::string>>& given) {
-    require_one_per_layer("layer_types", given.value.size());
-    for (const std::string& sort : given.value) meaning_of_sort(part_, sort);
+    std::vector<std::string> list = given.value;
+    // Some lists go on over the layers that predict further tokens.
+    const auto extra = config_.whole_number("num_nextn_predict_layers");
+    const std::int64_t longest = num_layers_ + (extra ? extra->value : 0);
+    if (std::ssize(list) > num_layers_ && std::ssize(list) <= longest) list.resize(static_cast<std::size_t>(num_layers_));
+    require_one_per_layer("layer_types", list.size());
+    for (const std::string& sort : list) meaning_of_sort(part_, sort);
     provenance_.add("layer_types", nlohmann::json("a list"), given.source);
-    return given.value;
+    return list;
   }
 
   std::vector<std::string> listed_by_index(const std::string& key) {
@@ -143,8 +180,7 @@ class SortReader {
 
   std::vector<std::string> repeated(const std::string& key) {
     const auto given = config_.texts(key);
-    if (!given || given->value.empty())
-      return std::vector<std::string>(static_cast<std::size_t>(num_layers_), std::string(rule_.sort));
+    if (!given || given->value.empty()) return pattern();
     for (const std::string& sort : given->value) meaning_of_sort(part_, sort);
     std::vector<std::string> result;
     for (std::int64_t i = 0; i < num_layers_; ++i) {
@@ -154,21 +190,102 @@ class SortReader {
     return result;
   }
 
-  std::vector<std::string> patterned() {
-    std::istringstream words{std::string(rule_.sort)};
-    const std::vector<std::string> sorts{std::istream_iterator<std::string>(words), {}};
-    std::vector<std::string> result;
-    for (std::int64_t i = 0; i < num_layers_; ++i) result.push_back(sorts[static_cast<std::size_t>(i) % sorts.size()]);
-    provenance_.add("layer_types", sorts, part_.class_default("a list"));
-    return result;
-  }
-
   std::vector<std::string> flagged(const std::string& key) {
     const auto given = config_.whole_numbers(key);
-    if (!given) return each([](std::int64_t) { return true; });
+    if (!given || given->value.empty()) {
+      const std::int64_t n = number(std::string(rule_.offset_key), rule_.otherwise);
+      return each([n](std::int64_t i) { return n == 0 || (i + 1) % n != 0; });
+    }
     require_one_per_layer(key, given->value.size());
     provenance_.add(key, given->value, given->source);
     return each([&](std::int64_t i) { return given->value[static_cast<std::size_t>(i)] != 0; });
+  }
+
+  static std::vector<std::string_view> words(std::string_view text) {
+    std::vector<std::string_view> found;
+    while (!text.empty()) {
+      const std::size_t end = std::min(text.find(' '), text.size());
+      found.push_back(text.substr(0, end));
+      text.remove_prefix(std::min(end + 1, text.size()));
+    }
+    return found;
+  }
+
+  /// The sorts in rest, then those in sort again and again.
+  std::vector<std::string> pattern() {
+    const std::vector<std::string_view> first =
+        words(rule_.kind == Layers::Kind::named ? std::string_view() : rule_.rest);
+    const std::vector<std::string_view> repeated = words(rule_.sort);
+    std::vector<std::string> result;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(num_layers_); ++i) {
+      result.emplace_back(i < first.size() ? first[i] : repeated[(i - first.size()) % repeated.size()]);
+    }
+    if (rule_.last_is_sort) result.back() = "full_attention";
+    provenance_.add("layer_types", nlohmann::json("a list"), part_.class_default("a list"));
+    return result;
+  }
+
+  std::vector<std::string> letters(const std::string& key) {
+    const auto given = config_.text(key);
+    if (!given) config_.refuse("layer_types", "must be given, as nothing else says which layers attend");
+    require_one_per_layer(key, given->value.size());
+    provenance_.add(key, *given);
+    std::vector<std::string> result;
+    for (const char letter : given->value) {
+      const auto* known = std::find_if(sorts_of_letters.begin(), sorts_of_letters.end(),
+                                       [&](const SortOfLetter& sort) { return sort.letter == letter; });
+      if (known == sorts_of_letters.end()) config_.refuse(key, "must hold one of M * - E for each layer");
+      result.emplace_back(known->sort);
+    }
+    return result;
+  }
+
+  std::vector<std::string> numbered(const std::string& key) {
+    const auto given = config_.whole_numbers(key);
+    const auto others = config_.whole_numbers(std::string(rule_.offset_key));
+    if (!given || !others) config_.refuse(key, sentence("must be given, and ", rule_.offset_key));
+    std::vector<std::string> result(static_cast<std::size_t>(num_layers_));
+    for (const auto& [list, sort] : {std::pair(&*given, rule_.sort), std::pair(&*others, rule_.rest)}) {
+      for (const std::int64_t number : list->value) {
+        if (number < 1 || number > num_layers_) config_.refuse(key, sentence("must hold layers from 1 to ", num_layers_));
+        result[static_cast<std::size_t>(number - 1)] = sort;
+      }
+    }
+    for (std::size_t i = 0; i < result.size(); ++i) {
+      if (result[i].empty()) config_.refuse(key, sentence("or ", rule_.offset_key, " must name layer ", i + 1));
+    }
+    provenance_.add(key, given->value, given->source + " (counted from 1)");
+    return result;
+  }
+
+  std::vector<std::string> ratios(const std::string& key) {
+    const auto given = config_.whole_numbers(key);
+    if (!given) return pattern();
+    if (std::ssize(given->value) < num_layers_) require_one_per_layer(key, given->value.size());
+    std::vector<std::string> result;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(num_layers_); ++i) {
+      const auto* known = std::find_if(sorts_of_ratios.begin(), sorts_of_ratios.end(),
+                                       [&](const SortOfRatio& sort) { return sort.ratio == given->value[i]; });
+      if (known == sorts_of_ratios.end()) config_.refuse(key, "must hold 0, 4 or 128 for each layer");
+      result.emplace_back(known->sort);
+    }
+    provenance_.add(key, given->value, given->source);
+    return result;
+  }
+
+  std::vector<std::string> after_dense(const std::string& key) {
+    const auto dense = config_.whole_number("first_k_dense_replace");
+    const std::int64_t first = dense ? dense->value : 0;
+    if (dense) provenance_.add("first_k_dense_replace", *dense);
+    const std::int64_t n_dense = number("prefix_dense_sliding_window_pattern", 1), n = number(key, rule_.otherwise);
+    if (n_dense == 0 || n == 0) config_.refuse(key, "must be at least 1");
+    return each([=](std::int64_t i) { return i < first ? (i + 1) % n_dense == 0 : (i - first + 1) % n == 0; });
+  }
+
+  std::vector<std::string> even_below(const std::string& key) {
+    if (!is_true("use_sliding_window")) return each([](std::int64_t) { return true; });
+    const std::int64_t last = number(key, rule_.otherwise);
+    return each([last](std::int64_t i) { return i % 2 != 0 || i >= last; });
   }
 
   void require_one_per_layer(const std::string& key, std::size_t size) const {
@@ -222,6 +339,8 @@ class TurningReader {
         return of_all(given ? given->value > 0 : rule_.where_missing);
       }
       case Turns::Kind::if_equal: return of_all(is_equal(key));
+      case Turns::Kind::unless_null: return of_all(!config_.is_null(key));
+      case Turns::Kind::only_or_dense: return only_or_dense();
     }
     return {};
   }
@@ -242,6 +361,20 @@ class TurningReader {
   std::vector<bool> by_sort(bool when_equal) const {
     std::vector<bool> turns;
     for (const std::string& sort : sorts_) turns.push_back((sort == rule_.word) == when_equal);
+    return turns;
+  }
+
+  std::vector<bool> only_or_dense() const {
+    std::vector<bool> turns = by_sort(true);
+    const auto pattern = config_.whole_number("prefix_dense_sliding_window_pattern");
+    if (pattern && pattern->value != 1) return turns;
+    const auto dense = config_.whole_number("first_k_dense_replace");
+    const auto mlps = config_.texts("mlp_layer_types");
+    for (std::size_t i = 0; i < turns.size(); ++i) {
+      const bool is_dense = mlps ? i < mlps->value.size() && mlps->value[i] == "dense"
+                                 : dense && static_cast<std::int64_t>(i) < dense->value;
+      if (is_dense) turns[i] = true;
+    }
     return turns;
   }
 

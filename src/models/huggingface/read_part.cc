@@ -28,22 +28,41 @@ class PartReader {
     model.max_position_embeddings = shape_.max_position_embeddings.value;
     const std::vector<std::string> sorts = read_layer_sorts(part_, shape_.num_layers, shared_);
     const std::vector<bool> turns = read_turning_layers(part_, sorts, shared_);
-    const std::vector<Found<double>> bases = bases_per_layer(sorts.size());
+    const std::vector<Found<double>> bases = numbers_per_layer(family_.base_per_layer, sorts.size());
+    const std::vector<Found<double>> shares = numbers_per_layer(family_.partial_per_layer, sorts.size());
+    const std::vector<Found<double>> q_heads = numbers_per_layer(family_.q_heads_per_layer, sorts.size());
+    const std::vector<bool> scaled = scaled_layers(sorts.size());
     alike_ = std::all_of(sorts.begin(), sorts.end(), [&](const std::string& sort) { return sort == sorts.front(); });
 
-    std::map<std::tuple<std::string, bool, double>, std::size_t> known;
+    const auto entry = [](const std::vector<Found<double>>& list, std::size_t i) {
+      return list.empty() ? std::nullopt : std::optional(list[i]);
+    };
+    std::map<std::tuple<std::string, bool, double, double, double, bool>, std::size_t> known;
     for (std::size_t i = 0; i < sorts.size(); ++i) {
-      const std::optional<Found<double>> base = bases.empty() ? std::nullopt : std::optional(bases[i]);
-      const auto [entry, is_new] = known.try_emplace({sorts[i], turns[i], base ? base->value : 0}, model.kinds.size());
-      if (is_new) model.kinds.push_back(describe(sorts[i], turns[i], base));
-      model.kind_of_layer.push_back(entry->second);
+      const OneLayer layer{sorts[i], turns[i], entry(bases, i), entry(shares, i), entry(q_heads, i), scaled[i]};
+      const auto value = [](const std::optional<Found<double>>& number) { return number ? number->value : 0; };
+      const auto [kind, is_new] =
+          known.try_emplace({layer.sort, layer.turns, value(layer.base), value(layer.share), value(layer.q_heads),
+                             layer.scaled},
+                            model.kinds.size());
+      if (is_new) model.kinds.push_back(describe(layer));
+      model.kind_of_layer.push_back(kind->second);
     }
     warn();
     return model;
   }
 
  private:
-  LayerDescription describe(const std::string& sort, bool turns, const std::optional<Found<double>>& base) {
+  /// What the file and the family say about one layer.
+  struct OneLayer {
+    std::string sort;
+    bool turns;
+    std::optional<Found<double>> base, share, q_heads;  ///< from lists with an entry per layer
+    bool scaled;
+  };
+
+  LayerDescription describe(const OneLayer& one) {
+    const std::string& sort = one.sort;
     LayerDescription layer;
     layer.label = alike_ ? "" : sort;
     layer.provenance = shared_;
@@ -53,13 +72,13 @@ class PartReader {
       layer.reason = sort;
       return layer;
     }
-    heads(sort, layer);
+    heads(one, layer);
     layer.norm_order = norm_order();
     layer.rotates_values = family_.rotates_values || flag(family_.values_key);
     layer.unrotates_output = family_.unrotates_output;
     windows(meaning, layer);
-    if (turns && family_.positions == HowPositionsAct::rotary) rotation(sort, base, layer);
-    else no_rotation(turns, layer);
+    if (one.turns && family_.positions == HowPositionsAct::rotary) rotation(one, layer);
+    else no_rotation(one.turns, layer);
     scale(layer);
     return layer;
   }
@@ -71,16 +90,43 @@ class PartReader {
     return nullptr;
   }
 
-  void heads(const std::string& sort, LayerDescription& layer) {
+  void heads(const OneLayer& one, LayerDescription& layer) {
     layer.head_dim = shape_.head_dim;
     layer.num_q_heads = shape_.num_q_heads;
     layer.num_kv_heads = shape_.num_kv_heads;
-    const SortRope* rope = rope_of(sort);
-    if (rope == nullptr) return;
-    own_number(rope->head_dim_key, rope->head_dim, "head_dim", layer.head_dim, layer.provenance);
-    own_number(rope->kv_heads_key, 0, "num_kv_heads", layer.num_kv_heads, layer.provenance);
+    mla_rotary_ = shape_.mla_rotary;
+    if (one.q_heads) {
+      layer.num_q_heads = static_cast<std::int64_t>(one.q_heads->value);
+      layer.provenance.add("num_q_heads", layer.num_q_heads, one.q_heads->source);
+    }
+    if (const SortRope* rope = rope_of(one.sort)) heads_of_sort(*rope, layer);
+    if (layer.num_q_heads < 1 || layer.num_q_heads > max_heads || layer.num_kv_heads < 1 || layer.num_kv_heads > max_heads ||
+        layer.num_q_heads % layer.num_kv_heads != 0) {
+      fail_file(config_.path(), "the key/value heads of a layer must divide its query heads, got ", layer.num_kv_heads,
+                " and ", layer.num_q_heads, " for ", one.sort);
+    }
+  }
+
+  void heads_of_sort(const SortRope& rope, LayerDescription& layer) {
+    own_number(rope.head_dim_key, rope.head_dim, "head_dim", layer.head_dim, layer.provenance);
+    own_number(rope.q_heads_key, 0, "num_q_heads", layer.num_q_heads, layer.provenance);
+    own_number(rope.kv_heads_key, rope.kv_heads, "num_kv_heads", layer.num_kv_heads, layer.provenance);
+    if (rope.kv_heads_factor != 1) {
+      layer.num_kv_heads *= rope.kv_heads_factor;
+      layer.provenance.add("num_kv_heads", layer.num_kv_heads,
+                           part_.code(sentence(rope.kv_heads_factor, " * num_key_value_heads on layers of this sort")));
+    }
+    if (!rope.nope_key.empty()) {
+      std::int64_t nope = rope.nope;
+      own_number(rope.nope_key, rope.nope, "qk_nope_head_dim", nope, layer.provenance);
+      mla_rotary_ = layer.head_dim - nope;
+      if (mla_rotary_ < 2 || mla_rotary_ % 2 != 0) {
+        config_.refuse(std::string(rope.nope_key), sentence("must leave an even number of channels of head_dim ",
+                                                            layer.head_dim));
+      }
+    }
     if (layer.head_dim % 2 != 0 || layer.head_dim > max_rotary_dim) {
-      fail_file(config_.path(), rope->head_dim_key, " must be even and at most ", max_rotary_dim, ", got ", layer.head_dim);
+      fail_file(config_.path(), rope.head_dim_key, " must be even and at most ", max_rotary_dim, ", got ", layer.head_dim);
     }
   }
 
@@ -100,7 +146,7 @@ class PartReader {
   NormOrder norm_order() const {
     if (family_.norm_key.empty()) return family_.norm;
     const auto flag = config_.boolean(std::string(family_.norm_key));
-    return flag && !flag->value ? NormOrder::none : family_.norm;
+    return (flag ? flag->value : family_.norm_where_missing) ? family_.norm : NormOrder::none;
   }
 
   bool flag(std::string_view key) const {
@@ -111,21 +157,38 @@ class PartReader {
 
   void windows(const SortMeaning& meaning, LayerDescription& layer) {
     if (meaning.chunks) {
-      const auto chunk = config_.count("attention_chunk_size");
-      if (chunk) {
+      const std::string key = "attention_chunk_size";
+      if (const auto chunk = config_.count(key)) {
         layer.attention_chunk_size = chunk->value;
-        layer.provenance.add("attention_chunk_size", *chunk);
+        layer.provenance.add(key, *chunk);
+      } else if (family_.defaults.chunk != 0 && !config_.is_null(key)) {
+        layer.attention_chunk_size = family_.defaults.chunk;
+        layer.provenance.add(key, layer.attention_chunk_size, part_.class_default(sentence(layer.attention_chunk_size)));
       }
     }
     if (!meaning.window && !family_.windows) return;
+    if (!family_.window_flag.empty() && !flag(family_.window_flag)) return;
     const std::string key(family_.window_key);
     if (const auto given = config_.whole_number(key)) {
-      layer.sliding_window = given->value;
-      layer.provenance.add("sliding_window", *given);
+      layer.sliding_window = keys_seen(given->value);
+      layer.provenance.add("sliding_window", layer.sliding_window, given->source);
     } else if (family_.defaults.window != 0 && !config_.is_null(key)) {
-      layer.sliding_window = family_.defaults.window;
-      layer.provenance.add("sliding_window", layer.sliding_window, part_.class_default(sentence(layer.sliding_window)));
+      layer.sliding_window = keys_seen(family_.defaults.window);
+      layer.provenance.add("sliding_window", layer.sliding_window,
+                           part_.class_default(sentence(key, " ", family_.defaults.window)));
     }
+  }
+
+  /// 0 in a file means no window.
+  std::int64_t keys_seen(std::int64_t number) const {
+    if (number == 0) return 0;
+    switch (family_.window) {
+      case Window::keys: return number;
+      case Window::each_side: return 2 * number + 1;
+      case Window::halves: return 2 * (number / 2) + 1;
+      case Window::half_of_keys: return number / 2;
+    }
+    return number;
   }
 
   void no_rotation(bool turns, LayerDescription& layer) {
@@ -138,11 +201,17 @@ class PartReader {
       layer.reason = sentence(family_.turns.key, " does not say ", family_.turns.word);
     }
     if (family_.temperature == Temperature::llama4) llama4_temperature(layer);
+    if (family_.temperature == Temperature::beam) {
+      layer.query_temperature = {QueryTemperature::Kind::power, 0.1, 2048, 1};
+      layer.provenance.add("temperature", "(1 + (position + 1) / 2048)^0.1", part_.code("constants"));
+    }
   }
 
-  void rotation(const std::string& sort, const std::optional<Found<double>>& base, LayerDescription& layer) {
+  void rotation(const OneLayer& one, LayerDescription& layer) {
     RopeAnswer answer = read_rope_parameters(
-        part_, {sort, layer.head_dim, shape_.mla_rotary, shape_.max_position_embeddings, base}, layer.provenance);
+        part_,
+        {one.sort, layer.head_dim, mla_rotary_, shape_.max_position_embeddings, one.base, one.share, one.scaled},
+        layer.provenance);
     if (!answer.rotates) return no_rotation(true, layer);
     RotationSpec& layout = layer.layout;
     layout.rotary_dim = answer.rotary_dim;
@@ -189,6 +258,9 @@ class PartReader {
     const std::string key(family_.scale_key);
     switch (family_.scale) {
       case Scale::head_dim: return take_scale(layer, by_width(), "1 / sqrt(head_dim)");
+      case Scale::half_head_dim:
+        layer.softmax_scale = by_width() * std::sqrt(2.0);
+        return layer.provenance.add("softmax_scale", layer.softmax_scale, part_.code("1 / sqrt(head_dim / 2)"));
       case Scale::mla:
         return take_scale(
             layer, by_width() * logit_scale_,
@@ -204,6 +276,7 @@ class PartReader {
       }
       case Scale::number: {
         const auto given = key.empty() ? std::nullopt : config_.positive_number(key);
+        if (!given && !key.empty() && config_.is_null(key)) return take_scale(layer, by_width(), "1 / sqrt(head_dim)");
         layer.softmax_scale = given ? given->value : family_.scale_value;
         return layer.provenance.add("softmax_scale", layer.softmax_scale,
                                     given ? given->source : part_.class_default(sentence(layer.softmax_scale)));
@@ -258,21 +331,38 @@ class PartReader {
 
   // ---- the rest ---------------------------------------------------------------------------------------------------------
 
-  /// A list with one base per layer; entries of 0 belong to layers that do not turn.
-  std::vector<Found<double>> bases_per_layer(std::size_t num_layers) {
-    std::vector<Found<double>> bases;
-    const std::string key(family_.base_per_layer);
-    if (key.empty() || !config_.has(key) || !config_.value(key).is_array()) return bases;
+  /// A list with one number per layer; nothing where the key is missing or holds no list. Entries that are null count as 0.
+  std::vector<Found<double>> numbers_per_layer(std::string_view name, std::size_t num_layers) {
+    std::vector<Found<double>> numbers;
+    const std::string key(name);
+    if (key.empty() || !config_.has(key) || !config_.value(key).is_array()) return numbers;
     const auto& list = config_.value(key);
-    if (list.size() != num_layers) {
+    const auto extra = config_.whole_number("num_nextn_predict_layers");  // some lists go on over these
+    if (list.size() < num_layers || list.size() > num_layers + static_cast<std::size_t>(extra ? extra->value : 0)) {
       config_.refuse(key, sentence("must be a list with one entry for each of the ", num_layers, " layers"));
     }
-    for (const auto& entry : list) {
-      const double base = entry.is_number() ? entry.get<double>() : 0;
-      if (!std::isfinite(base) || base < 0) config_.refuse(key, "must hold bases, or 0 for layers that do not turn");
-      bases.push_back({base, config_.source(key)});
+    for (std::size_t i = 0; i < num_layers; ++i) {
+      const double number = list[i].is_number() ? list[i].get<double>() : 0;
+      if (!std::isfinite(number) || number < 0) config_.refuse(key, "must hold numbers of at least 0");
+      numbers.push_back({number, config_.source(key)});
     }
-    return bases;
+    return numbers;
+  }
+
+  /// For which layers the rule of the file is; all, but where the family has a list of them.
+  std::vector<bool> scaled_layers(std::size_t num_layers) {
+    const auto given =
+        family_.scaled_layers.empty() ? std::nullopt : config_.whole_numbers(std::string(family_.scaled_layers));
+    std::vector<bool> scaled(num_layers, !given);
+    if (!given) return scaled;
+    for (const std::int64_t index : given->value) {
+      if (index >= static_cast<std::int64_t>(num_layers)) {
+        config_.refuse(std::string(family_.scaled_layers), sentence("must hold layers below ", num_layers));
+      }
+      scaled[static_cast<std::size_t>(index)] = true;
+    }
+    shared_.add(std::string(family_.scaled_layers), given->value, given->source);
+    return scaled;
   }
 
   void refuse_other_layouts() const {
@@ -345,6 +435,7 @@ class PartReader {
   const Family& family_;
   Provenance shared_;
   Shape shape_;
+  std::int64_t mla_rotary_ = 0;  ///< of the layer that is being described
   bool alike_ = true;
   double logit_scale_ = 1;
 };

@@ -19,6 +19,7 @@ struct Spellings {
   std::optional<ConfigObject> scaling;
   std::optional<ConfigObject> parameters;
   bool nested = false;        ///< by sort of layer
+  bool of_class = false;      ///< the class's own, as the file has none
   bool switched_off = false;  ///< null for this sort
 
   /// The one that counts: rope_scaling wins.
@@ -30,6 +31,12 @@ const SortRope* rope_of_sort(const Family& family, const std::string& sort) {
     if (rope.sort == sort) return &rope;
   }
   return nullptr;
+}
+
+/// Whether a flat rope object is for this layer, too.
+bool is_scaled(const Family& family, const RopeQuestion& question) {
+  const SortRope* rope = rope_of_sort(family, question.sort);
+  return question.scaled && (rope == nullptr || rope->scaled);
 }
 
 bool is_nested(const ConfigObject& object) {
@@ -69,21 +76,38 @@ class SpellingsFinder {
 
   Spellings find() {
     Spellings found;
-    found.scaling = object_for_sort("rope_scaling", found);
-    found.parameters = object_for_sort("rope_parameters", found);
-    const SortRope* rope = rope_of_sort(part_.family, question_.sort);
-    // One flat object is for the sorts that the family scales; it may still hold the base of the others.
-    if (!found.nested && rope != nullptr && !rope->scaled) found.scaling.reset(), found.parameters.reset();
+    found.scaling = object_for_sort("rope_scaling", part_.config.object("rope_scaling"), found);
+    found.parameters = object_for_sort("rope_parameters", part_.config.object("rope_parameters"), found);
+    if (!found.chosen() && !found.nested && !part_.family.rope_parameters.empty()) take_those_of_class(found);
+    // One flat object is for the layers that the family scales; it may still hold the base of the others.
+    if (!found.nested && !is_scaled(part_.family, question_)) found.scaling.reset(), found.parameters.reset();
     refuse_disagreement(found);
     return found;
   }
 
  private:
-  std::optional<ConfigObject> object_for_sort(const char* key, Spellings& found) {
-    std::optional<ConfigObject> object = part_.config.object(key);
-    if (!object || !is_nested(*object)) return object;
+  void take_those_of_class(Spellings& found) {
+    const std::string of_class = part_.class_default("rope_parameters");
+    found.of_class = true;
+    found.parameters = object_for_sort(
+        "rope_parameters",
+        ConfigObject::of_class(part_.family.rope_parameters, part_.config.path(), "", of_class), found);
+    part_.findings.warn("RP009", sentence("no rope_parameters in the file: those of the class ", part_.family.model_type,
+                                          " are taken, ", part_.family.rope_parameters));
+  }
+
+  std::optional<ConfigObject> object_for_sort(const char* key, std::optional<ConfigObject> object, Spellings& found) {
+    if (!object) return object;
+    const SortRope* rope = rope_of_sort(part_.family, question_.sort);
+    const std::string sort(rope != nullptr && !rope->entry.empty() ? rope->entry : std::string_view(question_.sort));
+    if (!is_nested(*object)) {
+      if (part_.family.rope_by_sort) {
+        fail_file(object->path(), key, " must have an entry for each sort of layer, as the code of ",
+                  part_.family.model_type, " reads nothing else, got none for ", sort);
+      }
+      return object;
+    }
     found.nested = true;
-    const std::string& sort = question_.sort;
     if (object->is_null(sort)) {
       found.switched_off = true;
       return std::nullopt;
@@ -134,6 +158,19 @@ std::optional<Found<double>> agreed_number(const Spellings& spellings, const Par
 
 // ---- base ---------------------------------------------------------------------------------------------------------
 
+/// Where the code reads bases only by sort, and the file has none: those of the class.
+Found<double> base_of_class_by_sort(const Part& part, const RopeQuestion& question, const std::string& key) {
+  const SortRope* rope = rope_of_sort(part.family, question.sort);
+  const double base = rope != nullptr && rope->base != 0 ? rope->base : part.family.base;
+  if (part.config.has(key)) {
+    part.findings.warn("RP024", sentence(key, " at the top level is not read by the code of ", part.family.model_type,
+                                         ", which takes a base for each sort of layer"));
+  }
+  part.findings.warn("RP009", sentence("the file has no base for ", question.sort, ": ", base, " is the default of ",
+                                       part.family.model_type));
+  return {base, part.class_default(sentence(base))};
+}
+
 Found<double> read_base(const Spellings& spellings, const Part& part, const RopeQuestion& question) {
   if (question.base_of_layer) return *question.base_of_layer;
   const Family& family = part.family;
@@ -143,8 +180,13 @@ Found<double> read_base(const Spellings& spellings, const Part& part, const Rope
   // A base in one flat object is that of rope_theta, not of a sort with a key of its own.
   Spellings inner = spellings;
   if (!spellings.nested && own_key && rope->base_key != family.base_key) inner.scaling.reset(), inner.parameters.reset();
-  if (!spellings.nested && rope != nullptr && !own_key && !rope->scaled)
-    inner.parameters = part.config.object("rope_parameters");
+  if (!spellings.nested && !own_key && !is_scaled(family, question)) inner.parameters = part.config.object("rope_parameters");
+  if (family.rope_by_sort && !spellings.nested) return base_of_class_by_sort(part, question, key);
+  if (spellings.of_class && part.config.has(key)) {
+    inner.parameters.reset();
+    part.findings.warn("RP024", sentence(key, " of the file is taken, with the other rope_parameters of the class; "
+                                              "transformers 5.24 ignores it where the file has no rope object"));
+  }
 
   if (auto found = agreed_number(inner, part, "rope_theta", key, "RP012")) {
     if (family.base_is_ratio && found->source == part.config.source(key)) {
@@ -174,9 +216,8 @@ class SliceReader {
     const Slice& slice = part_.family.slice;
     switch (slice.kind) {
       case Slice::Kind::mla: return taken(question_.mla_rotary, part_.config.source("qk_rope_head_dim"));
-      case Slice::Kind::channels:
-        if (const auto found = channels()) return *found;
-        break;
+      case Slice::Kind::projected: return projected();
+      case Slice::Kind::channels: return channels();
       case Slice::Kind::share:
       case Slice::Kind::whole: break;
     }
@@ -189,19 +230,45 @@ class SliceReader {
   const SortRope* rope() const { return rope_of_sort(part_.family, question_.sort); }
 
   std::optional<Found<double>> given_share() const {
+    if (question_.share_of_layer) return question_.share_of_layer;
     const std::string key =
         part_.family.slice.kind == Slice::Kind::share ? std::string(part_.family.slice.key) : "partial_rotary_factor";
     return agreed_number(spellings_, part_, "partial_rotary_factor", key, "RP017");
   }
 
-  std::optional<std::int64_t> channels() {
+  /// A share wins, as in transformers, but has to agree.
+  std::int64_t channels() {
     const std::string key(part_.family.slice.key);
     const auto found = part_.config.count(key);
-    if (!found) return std::nullopt;
-    if (found->value % 2 != 0 || found->value > question_.head_dim) {
+    if (found && (found->value % 2 != 0 || found->value > question_.head_dim)) {
       part_.config.refuse(key, sentence("must be even and at most head_dim ", question_.head_dim));
     }
-    return taken(found->value, found->source);
+    const auto share = given_share();
+    if (share) {
+      const std::int64_t width = part_of_head(share->value, share->source);
+      if (found && found->value != width) {
+        part_.findings.tolerate("RP017", part_.config.path(),
+                                sentence(key, " must agree with partial_rotary_factor, got ", found->value, " and ",
+                                         share->value, " of ", question_.head_dim, " (", share->source, ")"),
+                                "transformers takes the factor");
+      }
+      return width;
+    }
+    if (found) return taken(found->value, found->source);
+    if (part_.config.is_null(key) && part_.family.slice.otherwise != 0) part_.config.refuse(key, "must not be null");
+    return default_width();
+  }
+
+  std::int64_t projected() {
+    const auto projection = part_.config.count("projection_dim");
+    const auto heads = part_.config.count("num_attention_heads");
+    const std::int64_t width = std::max<std::int64_t>(
+        32, (projection ? projection->value : 768) / (2 * (heads ? heads->value : part_.family.defaults.q_heads)));
+    if (width % 2 != 0 || width > question_.head_dim) {
+      part_.config.refuse("projection_dim", sentence("/ (2 * num_attention_heads) must be even and at most head_dim ",
+                                                     question_.head_dim));
+    }
+    return taken(width, "max(32, projection_dim / (2 * num_attention_heads))");
   }
 
   std::int64_t whole(const std::optional<Found<double>>& share) {
@@ -285,6 +352,7 @@ class RuleReader {
     answer_.rule = dispatch();
     answer_.rule_name = rule_;
     if (!answer_.rule.depends_on_length()) answer_.logit_scale = answer_.rule.at(0).logit_scale;
+    if (part_.family.scale == Scale::mla && rule_ != "default" && rule_ != "yarn") scale_of_other_rules();
     warn_about_unread_keys();
   }
 
@@ -292,8 +360,24 @@ class RuleReader {
   double base() const { return answer_.base; }
   std::int64_t width() const { return answer_.rotary_dim; }
 
+  /// DeepSeek's code applies mscale_all_dim with every rule.
+  void scale_of_other_rules() {
+    const double mscale_all_dim = optional_nonzero("mscale_all_dim", 0);
+    if (mscale_all_dim == 0) return;
+    const double mscale = 1 + 0.1 * mscale_all_dim * std::log(std::max(1.0, required("factor")));
+    answer_.logit_scale = mscale * mscale;
+  }
+
+  void refuse_rules_that_the_code_lacks() const {
+    const bool known = !part_.family.plain_rule_only && !part_.family.yarn_is_longrope;
+    if (known || rule_ == "default" || (rule_ == "longrope" && part_.family.yarn_is_longrope)) return;
+    fail_unsupported(part_.config.path(), "rope_type \"", rule_, "\" is not a rule of ", part_.family.model_type,
+                     ", whose code knows only ", part_.family.yarn_is_longrope ? "default and longrope" : "the plain one");
+  }
+
   FrequencyRule dispatch() {
     rename();
+    refuse_rules_that_the_code_lacks();
     if (answer_.rotary_dim % 2 != 0) return odd_width();
     if (rule_ == "default" && !part_.family.prompt_ntk_flag.empty()) return prompt_ntk();
     if (rule_ == "default") return default_frequencies(base(), width());
@@ -545,10 +629,12 @@ class RuleReader {
 
   void warn_about_unread_keys() {
     if (object_ == nullptr) return;
-    // Read for other things than the rule: axes, temperature, and transformers' own copies.
-    static const std::set<std::string> elsewhere{
-        "mrope_section", "mrope_interleaved", "xdrope_section",          "llama_4_scaling_beta",
-        "finetuned",     "rope_theta",        "max_position_embeddings", "original_max_position_embeddings"};
+    // Read for other things than the rule, and transformers' own copies.
+    static const std::set<std::string> elsewhere{"finetuned", "rope_theta", "max_position_embeddings",
+                                                 "original_max_position_embeddings"};
+    static const std::set<std::string> of_axes{"mrope_section", "mrope_interleaved", "xdrope_section"};
+    if (part_.family.axes != Axes::one) known_.insert(of_axes.begin(), of_axes.end());
+    if (part_.family.temperature == Temperature::ministral) known("llama_4_scaling_beta");
     const json parameters = parameters_of_rule(*object_);
     for (const auto& [key, value] : parameters.items()) {
       if (!known_.contains(key) && !elsewhere.contains(key)) {

@@ -25,7 +25,9 @@ struct RopeQuestion {
   std::int64_t head_dim;    ///< of this sort
   std::int64_t mla_rotary;  ///< qk_rope_head_dim where the slice is mla
   Found<std::int64_t> max_position_embeddings;
-  std::optional<Found<double>> base_of_layer;  ///< from a list with a base per layer
+  std::optional<Found<double>> base_of_layer;   ///< from a list with a base per layer
+  std::optional<Found<double>> share_of_layer;  ///< from a list with a partial_rotary_factor per layer
+  bool scaled = true;                           ///< whether the rule of the file is for this layer
 };
 
 struct RopeAnswer {

@@ -17,7 +17,14 @@ class ShapeReader {
     const bool needed = part_.family.positions == HowPositionsAct::rotary;
     Shape shape;
     shape.num_layers = take("num_layers", "num_hidden_layers", defaults_.layers, max_layers, true);
-    shape.num_q_heads = take("num_q_heads", "num_attention_heads", defaults_.q_heads, max_heads, needed);
+    if (part_.family.layers_factor != 1) {
+      shape.num_layers *= part_.family.layers_factor;
+      provenance_.add("num_layers", shape.num_layers,
+                      part_.code(sentence(part_.family.layers_factor, " attention layers in each")));
+    }
+    shape.num_q_heads = part_.family.q_heads_factor_key.empty()
+                            ? take("num_q_heads", "num_attention_heads", defaults_.q_heads, max_heads, needed)
+                            : multiplied_heads();
     if (shape.num_q_heads != 0) {
       shape.num_kv_heads = num_kv_heads(shape.num_q_heads);
       if (part_.family.slice.kind == Slice::Kind::mla) read_mla(shape);
@@ -41,6 +48,14 @@ class ShapeReader {
     return found.value;
   }
 
+  std::int64_t multiplied_heads() {
+    const std::string key(part_.family.q_heads_factor_key);
+    const std::int64_t kv_heads = take("num_kv_heads", "num_key_value_heads", defaults_.kv_heads, max_heads, true);
+    const std::int64_t factor = take(key.c_str(), key.c_str(), 0, max_heads / kv_heads, true);
+    provenance_.add("num_q_heads", kv_heads * factor, sentence("num_key_value_heads * ", key));
+    return kv_heads * factor;
+  }
+
   Found<std::int64_t> of_class(const std::string& key, std::int64_t value) {
     if (!part_.nested) {
       part_.findings.warn("RP010",
@@ -60,10 +75,17 @@ class ShapeReader {
     else if (defaults_.kv_heads != 0 && !config_.is_null(key)) {
       heads = {defaults_.kv_heads, part_.class_default(sentence(defaults_.kv_heads))};
     }
-    if (part_.family.multi_query_flag.empty()) return taken_kv(num_q_heads, key, heads);
-    const auto flag = config_.boolean(std::string(part_.family.multi_query_flag));
-    if (flag && flag->value && !config_.has(key)) heads = {1, flag->source};
+    if (!part_.family.multi_query_flag.empty()) multi_query(heads);
     return taken_kv(num_q_heads, key, heads);
+  }
+
+  /// Falcon: the flag counts over num_kv_heads, but not in the new decoder.
+  void multi_query(Found<std::int64_t>& heads) const {
+    const std::string key(part_.family.multi_query_flag);
+    const auto new_decoder = config_.boolean("new_decoder_architecture");
+    const auto flag = config_.boolean(key);
+    if ((new_decoder && new_decoder->value) || (flag && !flag->value)) return;
+    heads = {1, flag ? flag->source : part_.class_default(key + " true")};
   }
 
   std::int64_t taken_kv(std::int64_t num_q_heads, const std::string& key, const Found<std::int64_t>& heads) {
@@ -92,6 +114,9 @@ class ShapeReader {
                   " where there is no head_dim, got ", hidden->value, " and ", num_q_heads);
       }
       width = {hidden->value / num_q_heads, hidden->source + " / " + config_.key("num_attention_heads")};
+      if (const std::int64_t factor = part_.family.head_dim_factor; factor != 1) {
+        width = {width.value * factor, sentence(factor, " * ", width.source)};
+      }
     }
     if (needed && (width.value % 2 != 0 || width.value > max_rotary_dim)) {
       fail_file(config_.path(), "head_dim must be even and at most ", max_rotary_dim, ", got ", width.value, " (",
