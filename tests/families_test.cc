@@ -22,7 +22,7 @@ using nlohmann::json;
 const json& cases() {
   static const json all = [] {
     json merged = json::object();
-    for (const char* file : {"towers.json"}) {
+    for (const char* file : {"text.json", "towers.json"}) {
       const std::string path = std::string(ROTARY_TEST_DATA "/families/") + file;
       merged.update(json::parse(std::ifstream(path)));
     }

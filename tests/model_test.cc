@@ -14,6 +14,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "rotary/frequencies.hpp"
 #include "support/error_sentence.h"
 #include "support/expected_layers.h"
 #include "support/temporary_folder.h"

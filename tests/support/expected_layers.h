@@ -59,8 +59,9 @@ inline void expect_layer(const LayerRotation& layer, const nlohmann::json& expec
   EXPECT_EQ(layer.turning() == Turning::no_attention, group["label"] == "no softmax attention");
   if (group.contains("head_dim")) {
     EXPECT_EQ(layer.head_dim(), group["head_dim"].get<std::int64_t>());
-    EXPECT_EQ(layer.num_q_heads(), expected["num_q_heads"].get<std::int64_t>());
-    EXPECT_EQ(layer.num_kv_heads(), expected["num_kv_heads"].get<std::int64_t>());
+    // Of the group, where its layers have their own.
+    EXPECT_EQ(layer.num_q_heads(), group.value("num_q_heads", expected["num_q_heads"].get<std::int64_t>()));
+    EXPECT_EQ(layer.num_kv_heads(), group.value("num_kv_heads", expected["num_kv_heads"].get<std::int64_t>()));
   }
   if (group.contains("softmax_scale")) {
     EXPECT_NEAR(layer.softmax_scale(), group["softmax_scale"].get<double>(), 1e-16);

@@ -219,7 +219,7 @@ class PartReader {
     const bool at_end = family_.slice.kind == Slice::Kind::mla || family_.slice.at_end;
     layout.rotary_offset = at_end ? layer.head_dim - answer.rotary_dim : 0;
     pairing(layer);
-    read_axes(part_, sort, layer.head_dim, answer, layout, layer.provenance);
+    read_axes(part_, one.sort, layer.head_dim, answer, layout, layer.provenance);
     if (family_.first_position != 0) {
       layer.provenance.add("first_position", family_.first_position, part_.code("counts from there on every axis"));
     }
