@@ -26,9 +26,12 @@ class ShapeReader {
                             ? take("num_q_heads", "num_attention_heads", defaults_.q_heads, max_heads, needed)
                             : multiplied_heads();
     if (shape.num_q_heads != 0) {
-      shape.num_kv_heads = num_kv_heads(shape.num_q_heads);
-      if (part_.family.slice.kind == Slice::Kind::mla) read_mla(shape);
-      else shape.head_dim = head_dim(shape.num_q_heads, needed);
+      if (part_.family.slice.kind == Slice::Kind::mla) {
+        read_mla(shape);
+      } else {
+        shape.num_kv_heads = num_kv_heads(shape.num_q_heads);
+        shape.head_dim = head_dim(shape.num_q_heads, needed);
+      }
     }
     shape.max_position_embeddings = length();
     return shape;
@@ -139,6 +142,8 @@ class ShapeReader {
     const std::int64_t nope = take("qk_nope_head_dim", "qk_nope_head_dim", defaults_.nope, max_rotary_dim, true);
     const std::int64_t rope = take("qk_rope_head_dim", "qk_rope_head_dim", defaults_.rope, max_rotary_dim, true);
     if (rope % 2 != 0) config_.refuse("qk_rope_head_dim", "must be even");
+    shape.num_kv_heads = shape.num_q_heads;
+    provenance_.add("num_kv_heads", shape.num_kv_heads, part_.code("every query head has a key of its own"));
     shape.head_dim = nope + rope;
     shape.mla_rotary = rope;
     provenance_.add("head_dim", shape.head_dim, "qk_nope_head_dim + qk_rope_head_dim");
