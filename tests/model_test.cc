@@ -228,7 +228,8 @@ TEST_F(ReadModel, ShowsTheTrainedAndTheOriginalLength_C13) {
   const auto yarn = model(R"({"max_position_embeddings": 16384, "rope_scaling":
       {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 4096}})");
   EXPECT_EQ(source_of(yarn, "max_position_embeddings"), "16384 from config.json: max_position_embeddings");
-  EXPECT_EQ(source_of(yarn, "original_max_position_embeddings"), "4096 from config.json: rope_scaling.original_max_position_embeddings");
+  EXPECT_EQ(source_of(yarn, "original_max_position_embeddings"),
+            "4096 from config.json: rope_scaling.original_max_position_embeddings");
   EXPECT_TRUE(yarn.warnings().empty());
 }
 

@@ -41,8 +41,7 @@ double QueryTemperature::at(double position) const noexcept {
     case Kind::logn:
       return position + 1 > static_cast<double>(length) ? std::log(position + 1) / std::log(static_cast<double>(length))
                                                         : 1;
-    case Kind::power:
-      return std::pow(1 + (position + static_cast<double>(shift)) / static_cast<double>(length), beta);
+    case Kind::power: return std::pow(1 + (position + static_cast<double>(shift)) / static_cast<double>(length), beta);
   }
   return 1;
 }

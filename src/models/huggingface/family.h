@@ -34,10 +34,10 @@ struct ClassDefaults {
 /// Which channels of a head turn.
 struct Slice {
   enum class Kind : std::uint8_t {
-    whole,     ///< all; a share other than 1 is refused, as the code could not use it
-    share,     ///< the first floor(head_dim * number at `key`)
-    channels,  ///< the first (number at `key`)
-    mla,       ///< the last qk_rope_head_dim of qk_nope_head_dim + qk_rope_head_dim
+    whole,      ///< all; a share other than 1 is refused, as the code could not use it
+    share,      ///< the first floor(head_dim * number at `key`)
+    channels,   ///< the first (number at `key`)
+    mla,        ///< the last qk_rope_head_dim of qk_nope_head_dim + qk_rope_head_dim
     projected,  ///< the first max(32, projection_dim / (2 * num_attention_heads)): CLVP
   };
   Kind kind = Kind::whole;
@@ -57,22 +57,22 @@ constexpr Slice mla() { return {Slice::Kind::mla}; }
 /// Which sort each layer is, where the file has no layer_types.
 struct Layers {
   enum class Kind : std::uint8_t {
-    alike,       ///< all `sort`
-    every,       ///< layers n-1, 2n-1, … are `sort`, the others `rest`; n at `key`
-    from_first,  ///< layers 0, n, 2n, … are `sort`, the others `rest`
-    period,      ///< layers with i mod n == offset are `sort`; n at `key`, offset at `offset_key`
-    from_last,   ///< counted from the last layer: it and every nth before it are `sort`
-    listed,      ///< the layers whose indices stand in the list at `key` are `sort`
-    upper,       ///< with use_sliding_window, layers from max_window_layers on are `rest`
-    named,       ///< a list of sorts at `key`, repeated to the end where `repeats`
-    flags,       ///< a list of 0 and 1 at `key`: 1 is `sort`; where it is missing every nth is `rest`, n at `offset_key`
-    needed,      ///< layer_types has to be in the file
-    pattern,     ///< the sorts in `rest` first, then those in `sort` again and again
-    letters,     ///< a text at `key` with one letter per layer: M Mamba, * attention, - and E without attention
-    numbered,    ///< the lists at `key` and `offset_key` hold the layers of `sort` and of `rest`, counted from 1
-    ratios,      ///< compress_ratios, one per layer: 0, 4 and 128 stand for DeepSeek-V4's three sorts; else as pattern
+    alike,        ///< all `sort`
+    every,        ///< layers n-1, 2n-1, … are `sort`, the others `rest`; n at `key`
+    from_first,   ///< layers 0, n, 2n, … are `sort`, the others `rest`
+    period,       ///< layers with i mod n == offset are `sort`; n at `key`, offset at `offset_key`
+    from_last,    ///< counted from the last layer: it and every nth before it are `sort`
+    listed,       ///< the layers whose indices stand in the list at `key` are `sort`
+    upper,        ///< with use_sliding_window, layers from max_window_layers on are `rest`
+    named,        ///< a list of sorts at `key`, repeated to the end where `repeats`
+    flags,        ///< a list of 0 and 1 at `key`: 1 is `sort`; where it is missing every nth is `rest`, n at `offset_key`
+    needed,       ///< layer_types has to be in the file
+    pattern,      ///< the sorts in `rest` first, then those in `sort` again and again
+    letters,      ///< a text at `key` with one letter per layer: M Mamba, * attention, - and E without attention
+    numbered,     ///< the lists at `key` and `offset_key` hold the layers of `sort` and of `rest`, counted from 1
+    ratios,       ///< compress_ratios, one per layer: 0, 4 and 128 stand for DeepSeek-V4's three sorts; else as pattern
     after_dense,  ///< as every, but counted from layer first_k_dense_replace on; those before it by a pattern of their own
-    even_below,  ///< with use_sliding_window, even layers below max_window_layers are `rest`
+    even_below,   ///< with use_sliding_window, even layers below max_window_layers are `rest`
   };
   Kind kind = Kind::alike;
   std::string_view key = {};
@@ -196,8 +196,8 @@ struct SortRope {
   std::string_view q_heads_key = {};
   std::string_view kv_heads_key = {};  ///< num_global_key_value_heads
   std::int64_t kv_heads = 0;
-  std::int64_t kv_heads_factor = 1;   ///< times num_key_value_heads
-  std::string_view entry = {};        ///< in nested rope_parameters, where it is not named like the sort: "compress"
+  std::int64_t kv_heads_factor = 1;  ///< times num_key_value_heads
+  std::string_view entry = {};       ///< in nested rope_parameters, where it is not named like the sort: "compress"
 };
 
 /// What scores are multiplied by before the softmax.
@@ -231,11 +231,11 @@ enum class Window : std::uint8_t {
 /// Which axis of the position drives each pair.
 enum class Axes : std::uint8_t {
   one,
-  blocks,   ///< mrope_section: so many pairs per axis, one axis after the other
-  dealt,    ///< mrope_section, dealt out in turn (mrope_interleaved)
-  by_flag,  ///< dealt where mrope_interleaved is true, else blocks
-  ernie,    ///< (h, w, t): h and w in turn, t the rest
-  xdrope,   ///< xdrope_section or mrope_section, in blocks
+  blocks,       ///< mrope_section: so many pairs per axis, one axis after the other
+  dealt,        ///< mrope_section, dealt out in turn (mrope_interleaved)
+  by_flag,      ///< dealt where mrope_interleaved is true, else blocks
+  ernie,        ///< (h, w, t): h and w in turn, t the rest
+  xdrope,       ///< xdrope_section or mrope_section, in blocks
   alternating,  ///< pairs follow rows and columns in turn, all with their own frequency
   // towers: frequencies of their own per axis
   vision_rows,     ///< row, column: the first half of the pairs follows rows, the second columns, by the same frequencies

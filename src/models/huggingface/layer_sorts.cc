@@ -213,8 +213,7 @@ class SortReader {
 
   /// The sorts in rest, then those in sort again and again.
   std::vector<std::string> pattern() {
-    const std::vector<std::string_view> first =
-        words(rule_.kind == Layers::Kind::named ? std::string_view() : rule_.rest);
+    const std::vector<std::string_view> first = words(rule_.kind == Layers::Kind::named ? std::string_view() : rule_.rest);
     const std::vector<std::string_view> repeated = words(rule_.sort);
     std::vector<std::string> result;
     for (std::size_t i = 0; i < static_cast<std::size_t>(num_layers_); ++i) {
@@ -371,8 +370,8 @@ class TurningReader {
     const auto dense = config_.whole_number("first_k_dense_replace");
     const auto mlps = config_.texts("mlp_layer_types");
     for (std::size_t i = 0; i < turns.size(); ++i) {
-      const bool is_dense = mlps ? i < mlps->value.size() && mlps->value[i] == "dense"
-                                 : dense && static_cast<std::int64_t>(i) < dense->value;
+      const bool is_dense =
+          mlps ? i < mlps->value.size() && mlps->value[i] == "dense" : dense && static_cast<std::int64_t>(i) < dense->value;
       if (is_dense) turns[i] = true;
     }
     return turns;

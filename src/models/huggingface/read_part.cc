@@ -41,10 +41,9 @@ class PartReader {
     for (std::size_t i = 0; i < sorts.size(); ++i) {
       const OneLayer layer{sorts[i], turns[i], entry(bases, i), entry(shares, i), entry(q_heads, i), scaled[i]};
       const auto value = [](const std::optional<Found<double>>& number) { return number ? number->value : 0; };
-      const auto [kind, is_new] =
-          known.try_emplace({layer.sort, layer.turns, value(layer.base), value(layer.share), value(layer.q_heads),
-                             layer.scaled},
-                            model.kinds.size());
+      const auto [kind, is_new] = known.try_emplace(
+          {layer.sort, layer.turns, value(layer.base), value(layer.share), value(layer.q_heads), layer.scaled},
+          model.kinds.size());
       if (is_new) model.kinds.push_back(describe(layer));
       model.kind_of_layer.push_back(kind->second);
     }
@@ -100,8 +99,8 @@ class PartReader {
       layer.provenance.add("num_q_heads", layer.num_q_heads, one.q_heads->source);
     }
     if (const SortRope* rope = rope_of(one.sort)) heads_of_sort(*rope, layer);
-    if (layer.num_q_heads < 1 || layer.num_q_heads > max_heads || layer.num_kv_heads < 1 || layer.num_kv_heads > max_heads ||
-        layer.num_q_heads % layer.num_kv_heads != 0) {
+    if (layer.num_q_heads < 1 || layer.num_q_heads > max_heads || layer.num_kv_heads < 1 ||
+        layer.num_kv_heads > max_heads || layer.num_q_heads % layer.num_kv_heads != 0) {
       fail_file(config_.path(), "the key/value heads of a layer must divide its query heads, got ", layer.num_kv_heads,
                 " and ", layer.num_q_heads, " for ", one.sort);
     }
@@ -110,6 +109,7 @@ class PartReader {
   void heads_of_sort(const SortRope& rope, LayerDescription& layer) {
     own_number(rope.head_dim_key, rope.head_dim, "head_dim", layer.head_dim, layer.provenance);
     own_number(rope.q_heads_key, 0, "num_q_heads", layer.num_q_heads, layer.provenance);
+    if (family_.slice.kind == Slice::Kind::mla) layer.num_kv_heads = layer.num_q_heads;
     own_number(rope.kv_heads_key, rope.kv_heads, "num_kv_heads", layer.num_kv_heads, layer.provenance);
     if (rope.kv_heads_factor != 1) {
       layer.num_kv_heads *= rope.kv_heads_factor;
@@ -121,8 +121,8 @@ class PartReader {
       own_number(rope.nope_key, rope.nope, "qk_nope_head_dim", nope, layer.provenance);
       mla_rotary_ = layer.head_dim - nope;
       if (mla_rotary_ < 2 || mla_rotary_ % 2 != 0) {
-        config_.refuse(std::string(rope.nope_key), sentence("must leave an even number of channels of head_dim ",
-                                                            layer.head_dim));
+        config_.refuse(std::string(rope.nope_key),
+                       sentence("must leave an even number of channels of head_dim ", layer.head_dim));
       }
     }
     if (layer.head_dim % 2 != 0 || layer.head_dim > max_rotary_dim) {
@@ -209,8 +209,7 @@ class PartReader {
 
   void rotation(const OneLayer& one, LayerDescription& layer) {
     RopeAnswer answer = read_rope_parameters(
-        part_,
-        {one.sort, layer.head_dim, mla_rotary_, shape_.max_position_embeddings, one.base, one.share, one.scaled},
+        part_, {one.sort, layer.head_dim, mla_rotary_, shape_.max_position_embeddings, one.base, one.share, one.scaled},
         layer.provenance);
     if (!answer.rotates) return no_rotation(true, layer);
     RotationSpec& layout = layer.layout;

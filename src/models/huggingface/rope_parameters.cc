@@ -90,8 +90,7 @@ class SpellingsFinder {
     const std::string of_class = part_.class_default("rope_parameters");
     found.of_class = true;
     found.parameters = object_for_sort(
-        "rope_parameters",
-        ConfigObject::of_class(part_.family.rope_parameters, part_.config.path(), "", of_class), found);
+        "rope_parameters", ConfigObject::of_class(part_.family.rope_parameters, part_.config.path(), "", of_class), found);
     part_.findings.warn("RP009", sentence("no rope_parameters in the file: those of the class ", part_.family.model_type,
                                           " are taken, ", part_.family.rope_parameters));
   }
@@ -180,12 +179,14 @@ Found<double> read_base(const Spellings& spellings, const Part& part, const Rope
   // A base in one flat object is that of rope_theta, not of a sort with a key of its own.
   Spellings inner = spellings;
   if (!spellings.nested && own_key && rope->base_key != family.base_key) inner.scaling.reset(), inner.parameters.reset();
-  if (!spellings.nested && !own_key && !is_scaled(family, question)) inner.parameters = part.config.object("rope_parameters");
+  if (!spellings.nested && !own_key && !is_scaled(family, question))
+    inner.parameters = part.config.object("rope_parameters");
   if (family.rope_by_sort && !spellings.nested) return base_of_class_by_sort(part, question, key);
   if (spellings.of_class && part.config.has(key)) {
     inner.parameters.reset();
-    part.findings.warn("RP024", sentence(key, " of the file is taken, with the other rope_parameters of the class; "
-                                              "transformers 5.24 ignores it where the file has no rope object"));
+    part.findings.warn("RP024", sentence(key,
+                                         " of the file is taken, with the other rope_parameters of the class; "
+                                         "transformers 5.24 ignores it where the file has no rope object"));
   }
 
   if (auto found = agreed_number(inner, part, "rope_theta", key, "RP012")) {
@@ -265,8 +266,8 @@ class SliceReader {
     const std::int64_t width = std::max<std::int64_t>(
         32, (projection ? projection->value : 768) / (2 * (heads ? heads->value : part_.family.defaults.q_heads)));
     if (width % 2 != 0 || width > question_.head_dim) {
-      part_.config.refuse("projection_dim", sentence("/ (2 * num_attention_heads) must be even and at most head_dim ",
-                                                     question_.head_dim));
+      part_.config.refuse("projection_dim",
+                          sentence("/ (2 * num_attention_heads) must be even and at most head_dim ", question_.head_dim));
     }
     return taken(width, "max(32, projection_dim / (2 * num_attention_heads))");
   }
