@@ -37,6 +37,8 @@ struct LayerDescription {
 
   /// Slice, pairings, axis, direction; head_dim, inv_freq and amplitude are filled in from above and from the rule.
   RotationSpec layout;
+  /// Of LongRoPE in a GGUF: instead of layout.ggml_divisors beyond the original length.
+  std::vector<double> long_ggml_divisors;
   std::string rule_name;  ///< "yarn"
   FrequencyRule rule;
   /// Of a rule that knows an original length, else 0.

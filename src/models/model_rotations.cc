@@ -67,6 +67,7 @@ Rotation LayerDescription::rotation_at(std::int64_t length) const {
   spec.head_dim = head_dim;
   spec.inv_freq = std::move(frequencies.inv_freq);
   spec.amplitude = frequencies.amplitude;
+  if (length > original_max_position_embeddings && !long_ggml_divisors.empty()) spec.ggml_divisors = long_ggml_divisors;
   return Rotation(std::move(spec));
 }
 

@@ -13,4 +13,7 @@ namespace rotary {
 /// A config.json of Hugging Face transformers, already parsed. `path` stands in errors and sources.
 ModelDescription read_huggingface(const nlohmann::json& config, const std::string& path, const ReadOptions& options);
 
+/// A GGUF, of which only the header is read: what llama.cpp makes of it. Also a part of a split one.
+ModelDescription read_gguf(const std::string& path, const ReadOptions& options);
+
 }  // namespace rotary
