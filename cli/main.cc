@@ -46,6 +46,7 @@ int run(int argc, char** argv) {
 
   Command command;
   add_inspect(program, command);
+  add_compare(program, command);
   add_explain(program, command);
   add_rotate(program, command);
   add_attend(program, command);

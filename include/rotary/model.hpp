@@ -106,6 +106,13 @@ class ROTARY_API LayerRotation {
   const Contents* contents_;
 };
 
+/// Layers first … last, both included.
+struct LayerRange {
+  std::int64_t first;
+  std::int64_t last;
+  bool operator==(const LayerRange&) const = default;
+};
+
 /// Consecutive layers that do the same. Groups that alternate share their LayerRotation: groups[0].layer == groups[2].layer.
 struct LayerGroup {
   std::int64_t first;

@@ -10,12 +10,6 @@
 
 namespace rotary {
 
-struct LayerRange {
-  std::int64_t first;
-  std::int64_t last;
-  bool operator==(const LayerRange&) const = default;
-};
-
 /// Every layer that does the same, in one place.
 struct LayerSort {
   LayerRotation layer;
