@@ -28,12 +28,17 @@ std::string wavelength_text(double inv_freq) { return inv_freq == 0 ? "∞" : nu
 
 std::string channels_text(const Pair& pair) { return std::to_string(pair.first) + ", " + std::to_string(pair.second); }
 
-/// The value that decided, as the file has it; "" where nothing is known of it.
+/// JSON text as people write it.
+std::string plain_value(const char* text) {
+  const Json json = Json::parse(text);
+  if (json.is_number()) return number(json.get<double>(), 12);
+  return plain(json.is_string() ? json.get<std::string>() : text);
+}
+
+/// The value that decided; "" where nothing is known of it.
 std::string known_value(const LayerRotation& layer, const std::string& name) {
   for (const ValueSource& value : layer.provenance()) {
-    if (value.name != name) continue;
-    const Json json = Json::parse(value.value);
-    return json.is_number() ? number(json.get<double>(), 17) : plain(value.value);
+    if (value.name == name) return plain_value(value.value);
   }
   return "";
 }
@@ -183,7 +188,7 @@ void print_values(const std::string& title, const std::vector<ValueSource>& valu
   std::cout << '\n' << bold(title) << '\n';
   Table table({"value", "", "source"});
   for (const ValueSource& value : values) {
-    std::string text = plain(value.value);
+    std::string text = plain_value(value.value);
     if (text.size() > enough) text = text.substr(0, enough - 3) + "...";
     table.add({plain(value.name), text, plain(value.source)});
   }

@@ -30,6 +30,12 @@ std::size_t width(const std::string& text) {
   return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
 }
 
+/// At most so many bytes, not ending within a character.
+std::size_t whole_characters(const std::string& text, std::size_t bytes) {
+  while (bytes > 1 && (text[bytes] & 0xC0) == 0x80) --bytes;
+  return bytes;
+}
+
 }  // namespace
 
 void print_json(const Json& json) {
@@ -54,8 +60,15 @@ std::vector<std::string> wrapped(const std::string& text, std::size_t columns) {
   std::vector<std::string> lines;
   std::istringstream words(text);
   for (std::string word; words >> word;) {
-    if (lines.empty() || width(lines.back()) + 1 + width(word) > columns) lines.push_back(word);
-    else lines.back() += " " + word;
+    if (!lines.empty() && width(lines.back()) + 1 + width(word) <= columns) {
+      lines.back() += " " + word;
+      continue;
+    }
+    for (; word.size() > columns && width(word) > columns; word.erase(0, lines.back().size())) {
+      const std::size_t dot = word.rfind('.', columns - 1);  // of a.long.key, the last one that fits
+      lines.push_back(word.substr(0, dot == word.npos ? whole_characters(word, columns) : dot + 1));
+    }
+    lines.push_back(word);
   }
   return lines;
 }

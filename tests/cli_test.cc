@@ -84,7 +84,7 @@ TEST_F(Program, SaysItsVersionCommitAndInstructionSet) {
 }
 
 TEST_F(Program, BeginsItsHelpWithAnExample) {
-  for (const char* command : {"", "inspect", "explain", "rotate", "attend", "verify", "precision"}) {
+  for (const char* command : {"", "inspect", "compare", "explain", "rotate", "attend", "verify", "precision"}) {
     const Result result = run(std::string(command) + " --help");
     EXPECT_EQ(result.code, 0) << command;
     EXPECT_EQ(result.out.rfind("Example: ", 0), 0u) << result.out;
@@ -223,15 +223,37 @@ TEST_F(Program, InspectKeepsItsSchema) {
     for (const auto& [key, value] : object.items()) keys.push_back(key);
     return keys;
   };
-  EXPECT_EQ(keys_of(whole), (std::vector<std::string>{
-                                "fingerprint", "format", "layers", "length", "max_position_embeddings", "model_type",
-                                "num_layers", "original_max_position_embeddings", "parts", "schema", "source", "warnings"}));
-  EXPECT_EQ(keys_of(whole["layers"][0]),
-            (std::vector<std::string>{
-                "amplitude", "attention_chunk_size", "axis", "depends_on_length", "direction", "first", "head_dim",
-                "inv_freq", "label", "last", "norm_order", "num_kv_heads", "num_q_heads", "pairing_in", "pairing_out",
-                "provenance", "query_temperature", "reason", "rotary_dim", "rotary_offset", "rotates", "rotates_values",
-                "rule", "sliding_window", "softmax_scale", "turning", "unrotates_output"}));
+  EXPECT_EQ(keys_of(whole),
+            (std::vector<std::string>{"fingerprint", "format", "layers", "length", "max_position_embeddings", "model_type",
+                                      "num_layers", "original_max_position_embeddings", "parts", "schema", "source",
+                                      "warnings"}));
+  EXPECT_EQ(keys_of(whole["layers"][0]), (std::vector<std::string>{"amplitude",
+                                                                   "attention_chunk_size",
+                                                                   "axis",
+                                                                   "depends_on_length",
+                                                                   "direction",
+                                                                   "first",
+                                                                   "head_dim",
+                                                                   "inv_freq",
+                                                                   "label",
+                                                                   "last",
+                                                                   "norm_order",
+                                                                   "num_kv_heads",
+                                                                   "num_q_heads",
+                                                                   "pairing_in",
+                                                                   "pairing_out",
+                                                                   "provenance",
+                                                                   "query_temperature",
+                                                                   "reason",
+                                                                   "rotary_dim",
+                                                                   "rotary_offset",
+                                                                   "rotates",
+                                                                   "rotates_values",
+                                                                   "rule",
+                                                                   "sliding_window",
+                                                                   "softmax_scale",
+                                                                   "turning",
+                                                                   "unrotates_output"}));
   EXPECT_EQ(whole["fingerprint"].get<std::string>().size(), 16u);
   EXPECT_EQ(whole["layers"][0]["sliding_window"], json());
   EXPECT_EQ(whole["length"], json());
@@ -264,6 +286,43 @@ TEST_F(Program, InspectPrintsJsonForAPathThatIsNotUtf8) {
   const Result result = run("inspect --json '" + folder.string() + "'");
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_EQ(json::parse(result.out)["num_layers"], 30);
+}
+
+TEST_F(Program, CompareNamesTheRuleOfLlama31AndExitsWith1) {
+  const std::string models = data + "/models/";
+  const std::string both = models + "llama-3-8b/config.json " + models + "llama-3.1-8b-llama3/config.json";
+  const Result text = run("compare " + both);
+  EXPECT_EQ(text.code, 1);
+  EXPECT_NE(text.out.find("llama3 (config.json: rope_scaling.rope_type)"), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("differs: rule, inv_freq; rotated keys differ by more than a bfloat16 step from position 5 on\n"),
+            std::string::npos)
+      << text.out;
+
+  const Result result = run("compare --json " + both);
+  EXPECT_EQ(result.code, 1);
+  const json comparison = json::parse(result.out);
+  EXPECT_EQ(comparison["schema"], 1);
+  EXPECT_EQ(comparison["same"], false);
+  EXPECT_EQ(comparison["same_keys"], false);
+  EXPECT_EQ(comparison["only_pairing_differs"], false);
+  EXPECT_EQ(comparison["first_position"], 5);
+  ASSERT_EQ(comparison["layers"].size(), 1u);
+  EXPECT_EQ(comparison["layers"][0]["part"], json());
+  EXPECT_EQ(comparison["layers"][0]["layers"], json::parse(R"([{"first": 0, "last": 31}])"));
+  EXPECT_EQ(comparison["layers"][0]["differences"][0]["name"], "rule");
+  EXPECT_EQ(comparison["layers"][0]["differences"][0]["effect"], "keys");
+  EXPECT_NE(comparison["a"]["fingerprint"], comparison["b"]["fingerprint"]);
+}
+
+TEST_F(Program, CompareExitsWith0ForBothSpellings) {
+  const std::string as_new = folder_.write("new.json", R"({"model_type": "llama", "hidden_size": 576, "head_dim": 64,
+      "num_hidden_layers": 30, "num_attention_heads": 9, "num_key_value_heads": 3, "max_position_embeddings": 8192,
+      "rope_parameters": {"rope_type": "default", "rope_theta": 100000}})");
+  const Result result = run("compare " + data + "/smollm2/config.json " + as_new);
+  EXPECT_EQ(result.code, 0) << result.out;
+  EXPECT_NE(result.out.find("\nthe same rotation\n"), std::string::npos) << result.out;
+  expect_error(2, "compare " + as_new, "B");
+  expect_error(3, "compare " + as_new + " " + made("missing.json"), "missing.json");
 }
 
 TEST_F(Program, ExplainSaysWhatAWarningMeans) {
