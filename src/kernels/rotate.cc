@@ -272,6 +272,7 @@ void rows_of(const RowsToRotate& rows) noexcept {
     if (rows.prefetch != 0) {
       const auto ahead = reinterpret_cast<std::uintptr_t>(x) + static_cast<std::uintptr_t>(rows.prefetch);
       for (std::int64_t channel = 0; channel < 2 * num_pairs; channel += line) {
+        // NOLINTNEXTLINE(performance-no-int-to-ptr): it may lie beyond the tensor, where no pointer may point
         hwy::Prefetch(reinterpret_cast<const Stored*>(ahead + static_cast<std::uintptr_t>(channel) * sizeof(Stored)));
       }
     }

@@ -84,7 +84,10 @@ MropePositions mrope_positions(const std::vector<MropeSpan>& spans, std::int64_t
   double start = 0;
   for (const MropeSpan& span : spans) {
     if (is_text(span)) {
-      for (std::int64_t i = 0; i < span.text_tokens; ++i, ++start) writer.put(start, start, start);
+      for (std::int64_t i = 0; i < span.text_tokens; ++i) {
+        writer.put(start, start, start);
+        ++start;
+      }
       continue;
     }
     const std::int64_t height = span.grid_h / spatial_merge_size, width = span.grid_w / spatial_merge_size;
@@ -114,9 +117,11 @@ std::vector<double> grid_positions(std::int64_t height, std::int64_t width, std:
   std::vector<double> rows, columns;
   for (std::int64_t y = 0; y < height; y += merge_size) {
     for (std::int64_t x = 0; x < width; x += merge_size) {
-      for (std::int64_t i = 0; i < merge_size * merge_size; ++i) {
-        rows.push_back(static_cast<double>(y + i / merge_size));
-        columns.push_back(static_cast<double>(x + i % merge_size));
+      for (std::int64_t row = y; row < y + merge_size; ++row) {
+        for (std::int64_t column = x; column < x + merge_size; ++column) {
+          rows.push_back(static_cast<double>(row));
+          columns.push_back(static_cast<double>(column));
+        }
       }
     }
   }

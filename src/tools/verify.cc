@@ -187,7 +187,7 @@ class Verification {
     read_positions(b);
     const std::int64_t num_q_heads = capture_.q ? capture_.q.size('H') : 0;
     const std::int64_t num_k_heads = capture_.k ? capture_.k.size('H') : 0;
-    const std::int64_t group = capture_.attn_out ? num_q_heads / num_k_heads : 0;
+    const std::int64_t group = capture_.attn_out ? capture_.q.size('H') / capture_.k.size('H') : 0;
     for (std::int64_t h = 0; h < num_k_heads; ++h) {
       const Matrix k = rotated(capture_.k, b, h);
       const auto k_norms = compare_rotated(capture_.k, capture_.k_rot, k, b, h, k_rot_);
