@@ -9,13 +9,13 @@
 
 #include "base/fail.h"
 #include "formats/json.h"
+#include "models/checkpoint/folder.h"
+#include "models/checkpoint/weights.h"
 #include "models/readers.h"
 #include "rotary/model.hpp"
 
 namespace rotary {
 namespace {
-
-namespace fs = std::filesystem;
 
 bool is_gguf(const std::string& path) {
   std::array<char, 4> magic{};
@@ -23,39 +23,20 @@ bool is_gguf(const std::string& path) {
   return std::string_view(magic.data(), magic.size()) == "GGUF";
 }
 
-/// The only GGUF of a folder, or the first part of the only split one; "" where there is none.
-std::string find_gguf(const std::string& folder) {
-  std::string found;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    const std::string name = entry.path().filename().string();
-    const bool is_later_part = name.find("-of-") != name.npos && name.find("-00001-of-") == name.npos;
-    if (!name.ends_with(".gguf") || is_later_part) continue;
-    if (!found.empty()) {
-      fail_file(folder, "one GGUF must be named where a folder holds several, such as ",
-                fs::path(found).filename().string(), " and ", name);
-    }
-    found = entry.path().string();
-  }
-  return found;
-}
-
-std::string find_file(const std::string& path) {
-  std::error_code ignored;
-  if (!fs::is_directory(path, ignored)) return path;
-  const std::string config = (fs::path(path) / "config.json").string();
-  if (fs::exists(config, ignored)) return config;
-  const std::string gguf = find_gguf(path);
-  return gguf.empty() ? config : gguf;
+ModelDescription describe(const std::string& file, const ReadOptions& options) {
+  if (is_gguf(file)) return read_gguf(file, options);
+  const nlohmann::json json = read_json(file);
+  if (!json.is_object()) fail_file(file, "a config must be a JSON object, got ", json.type_name());
+  return looks_like_params(json) ? read_params(json, file, options) : read_huggingface(json, file, options);
 }
 
 }  // namespace
 
 ModelRotations read_model(const char* path, const ReadOptions& options) {
-  const std::string file = find_file(path);
-  if (is_gguf(file)) return build_model(read_gguf(file, options));
-  const nlohmann::json json = read_json(file);
-  if (!json.is_object()) fail_file(file, "a config must be a JSON object, got ", json.type_name());
-  return build_model(read_huggingface(json, file, options));
+  const std::string file = find_model_file(path);
+  ModelDescription model = describe(file, options);
+  if (file != path) check_weights(path, model);
+  return build_model(std::move(model));
 }
 
 }  // namespace rotary

@@ -16,4 +16,8 @@ ModelDescription read_huggingface(const nlohmann::json& config, const std::strin
 /// A GGUF, of which only the header is read: what llama.cpp makes of it. Also a part of a split one.
 ModelDescription read_gguf(const std::string& path, const ReadOptions& options);
 
+/// A params.json of Meta or Mistral, already parsed.
+ModelDescription read_params(const nlohmann::json& params, const std::string& path, const ReadOptions& options);
+bool looks_like_params(const nlohmann::json& json);
+
 }  // namespace rotary

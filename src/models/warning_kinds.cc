@@ -125,6 +125,10 @@ const std::vector<WarningKind>& warning_kinds() {
        "this one does not appear among them.",
        "Nothing, unless the rotation of that part is needed: read its object by itself, with the family whose code it is "
        "(--family)."},
+      {"RP027", Severity::note, "weights not compared with the file",
+       "The folder has weights, but none of the tensors that project to q and k could be recognised: their shapes were not "
+       "compared with head counts and widths.",
+       "Nothing; quantised and renamed weights look like this."},
   };
   return kinds;
 }
