@@ -35,6 +35,15 @@ bench: ## set up, build, and run the benchmarks
 	cmake --build --preset release -j $(JOBS) --target benchmarks
 	@for bench in build/release/bench/*_bench; do echo "== $$bench"; $$bench || exit; done
 
+# Seconds for each fuzz target.
+FUZZ_SECONDS ?= 600
+
+.PHONY: fuzz
+fuzz: ## feed the parsers with damaged files, FUZZ_SECONDS each
+	@tools/setup.sh build fuzz
+	$(call build,fuzz,fuzzers)
+	tools/fuzz.sh $(FUZZ_SECONDS)
+
 .PHONY: lint
 lint: ## check the format, clang-tidy's advice, and the order of the rooms
 	@tools/setup.sh build lint

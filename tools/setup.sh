@@ -1,5 +1,5 @@
 #!/bin/sh
-# setup.sh GROUP...: sees what the groups (build, bench, lint, clang, arm) need and installs what is missing: Debian and Ubuntu
+# setup.sh GROUP...: sees what the groups (build, bench, lint, clang, fuzz, arm) need and installs what is missing: Debian and Ubuntu
 # packages. On other systems it names what to install. Silent and quick when all is there.
 set -eu
 
@@ -19,6 +19,8 @@ bench  libbenchmark-dev    pkg-config --exists benchmark
 lint   clang-format        command -v clang-format
 lint   clang-tidy          command -v clang-tidy
 clang  clang               command -v clang++
+fuzz   clang               command -v clang++
+fuzz   libclang-rt-dev     ls /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a
 arm    g++-aarch64-linux-gnu  command -v aarch64-linux-gnu-g++
 '
 
