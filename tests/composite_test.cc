@@ -114,6 +114,16 @@ TEST_F(Composite, NamesPartsOfPartsByTheirPath) {
             "config.json: vlm_config.vision_config.depth");
 }
 
+TEST_F(Composite, MayBeItsMainPartItself) {
+  const auto csm = model(R"({"model_type": "csm", "num_hidden_layers": 3, "rope_theta": 5e5,
+      "depth_decoder_config": {"num_hidden_layers": 2}, "codec_config": {"model_type": "mimi"}})");
+  EXPECT_EQ(csm.num_layers(), 3);
+  EXPECT_EQ(source_of(csm.layer(0), "base"), "config.json: rope_theta");
+  EXPECT_EQ(parts_of(csm), (Parts{"depth_decoder_config", "codec_config"}));
+  EXPECT_EQ(csm.part("depth_decoder_config").num_layers(), 2);
+  EXPECT_EQ(csm.part("codec_config").layer(0).sliding_window(), 250);
+}
+
 TEST_F(Composite, NestsOnlyAFewDeep) {
   json config = {{"model_type", "llava"}, {"text_config", {{"model_type", "llama"}}}};
   for (int depth = 0; depth < 3; ++depth) config = {{"model_type", "llava"}, {"text_config", config}};
@@ -155,6 +165,11 @@ TEST_F(Composite, SaysWhatTowersDoThatNoRotationExpresses) {
   EXPECT_EQ(turning(R"({"model_type": "lightglue"})"), Turning::not_a_rotation);
   EXPECT_EQ(turning(R"({"model_type": "xcodec2"})"), Turning::not_a_rotation);
   EXPECT_EQ(turning(R"({"model_type": "clip_vision_model"})"), Turning::no_rotation);
+  EXPECT_EQ(turning(R"({"model_type": "mistral_large4", "text_config": {"num_hidden_layers": 4}})"),
+            Turning::not_a_rotation);
+  EXPECT_EQ(model(R"({"model_type": "mistral_large4", "text_config": {"num_hidden_layers": 4}})").layer(3).turning(),
+            Turning::no_rotation);
+  EXPECT_STREQ(model(R"({"model_type": "esm"})").layer(0).reason(), "position_embedding_type is not rotary");
 }
 
 TEST_F(Composite, RefusesAMemoryAttentionWhoseHeadsAreNarrower) {

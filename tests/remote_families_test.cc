@@ -129,6 +129,41 @@ TEST_F(Remote, KeysOfOldFilesAreReadByTheirOwnNames) {
   EXPECT_FALSE(model("RefinedWeb", R"("hidden_size": 1024, "n_layer": 4, "n_head": 8, "alibi": true)").layer(0).rotates());
 }
 
+// Families of transformers whose published files keep the spelling of the code that came with them.
+
+TEST_F(Remote, NomicBertIsTheSameInBothSpellings) {
+  const auto own =
+      model("nomic_bert", R"("n_embd": 1024, "n_head": 8, "n_layer": 4, "n_positions": 2048, "rotary_emb_base": 500,
+      "rotary_emb_fraction": 0.5, "rotary_emb_interleaved": true, "rotary_emb_scale_base": null, "rotary_scaling_factor": null)");
+  EXPECT_EQ(own.layer(0).rotation().rotary_dim(), 64);
+  EXPECT_EQ(own.layer(0).rotation().pairing_in(), Pairing::interleaved);
+  EXPECT_NEAR(base_of(own.layer(0).rotation()), 500, 1e-9);
+  const auto theirs = model("nomic_bert", small + R"(, "max_position_embeddings": 2048, "rope_theta": 500)");
+  EXPECT_STREQ(
+      model("nomic_bert", R"("n_embd": 1024, "n_head": 8, "n_layer": 4, "n_positions": 2048, "rotary_emb_base": 500,
+      "rotary_emb_fraction": 1.0)")
+          .fingerprint(),
+      theirs.fingerprint());
+  EXPECT_FALSE(model("nomic_bert", small + R"(, "rotary_emb_fraction": 0.0)").layer(0).rotates());
+  EXPECT_NE(refusal("nomic_bert", small + R"(, "rotary_scaling_factor": 2.0)", ErrorCode::unsupported)
+                .find("rotary_scaling_factor"),
+            std::string::npos);
+}
+
+TEST_F(Remote, MiMoIsTheSameInBothSpellings) {
+  const std::string shape = small + R"(, "num_key_value_heads": 2, "head_dim": 192, "max_position_embeddings": 4096, )";
+  const auto own =
+      model("mimo_v2_flash", shape + R"("hybrid_layer_pattern": [0, 1, 1, 0], "rope_theta": 1e6, "swa_rope_theta": 500,
+      "swa_num_attention_heads": 8, "swa_num_key_value_heads": 4, "swa_head_dim": 192, "sliding_window_size": 128)");
+  const auto theirs = model("mimo_v2_flash", shape + R"("sliding_window": 128,
+      "layer_types": ["full_attention", "sliding_attention", "sliding_attention", "full_attention"],
+      "rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 1e6},
+                          "sliding_attention": {"rope_type": "default", "rope_theta": 500}})");
+  EXPECT_STREQ(own.fingerprint(), theirs.fingerprint());
+  EXPECT_EQ(own.layer(1).sliding_window(), 128);
+  EXPECT_NEAR(base_of(own.layer(1).rotation()), 500, 1e-9);
+}
+
 TEST_F(Remote, SaysWhereARowIsFromMemory) {
   const auto yi =
       model("Yi", R"("hidden_size": 1024, "num_hidden_layers": 4, "num_attention_heads": 8, "num_key_value_heads": 4)");

@@ -115,9 +115,11 @@ constexpr Layers flags(std::string_view key, std::string_view sort, std::string_
   return {Layers::Kind::flags, key, n, sort, rest, n_key};
 }
 constexpr Layers needed() { return {Layers::Kind::needed}; }
-/// Sorts with blanks between them: pattern("sliding_attention full_attention").
-constexpr Layers pattern(std::string_view repeated, std::string_view first = "", bool last_is_full = false) {
-  return {Layers::Kind::pattern, {}, 0, repeated, first, {}, 0, last_is_full};
+/// Sorts with blanks between them: pattern("sliding_attention full_attention"). A list at `flags_key` counts instead, where
+/// the file has it: 1 is sliding_attention, 0 full_attention.
+constexpr Layers pattern(std::string_view repeated, std::string_view first = "", bool last_is_full = false,
+                         std::string_view flags_key = "") {
+  return {Layers::Kind::pattern, {}, 0, repeated, first, flags_key, 0, last_is_full};
 }
 constexpr Layers letters(std::string_view key) { return {Layers::Kind::letters, key}; }
 constexpr Layers numbered(std::string_view sort_key, std::string_view rest_key, std::string_view sort,

@@ -212,7 +212,19 @@ class SortReader {
   }
 
   /// The sorts in rest, then those in sort again and again.
+  /// Other releases of a family write a list of 0 (full_attention) and 1 (sliding_attention).
+  std::vector<std::string> sliding_flags() {
+    const std::string key(rule_.offset_key);
+    const auto given = config_.whole_numbers(key);
+    require_one_per_layer(key, given->value.size());
+    provenance_.add(key, given->value, given->source + " (1 means a window)");
+    std::vector<std::string> result;
+    for (const std::int64_t flag : given->value) result.emplace_back(flag != 0 ? "sliding_attention" : "full_attention");
+    return result;
+  }
+
   std::vector<std::string> pattern() {
+    if (!rule_.offset_key.empty() && config_.has(std::string(rule_.offset_key))) return sliding_flags();
     const std::vector<std::string_view> first = words(rule_.kind == Layers::Kind::named ? std::string_view() : rule_.rest);
     const std::vector<std::string_view> repeated = words(rule_.sort);
     std::vector<std::string> result;

@@ -111,7 +111,7 @@ class PartReader {
     own_number(rope.q_heads_key, 0, "num_q_heads", layer.num_q_heads, layer.provenance);
     if (family_.slice.kind == Slice::Kind::mla) layer.num_kv_heads = layer.num_q_heads;
     own_number(rope.kv_heads_key, rope.kv_heads, "num_kv_heads", layer.num_kv_heads, layer.provenance);
-    if (rope.kv_heads_factor != 1) {
+    if (rope.kv_heads_factor != 1 && !config_.has(std::string(rope.kv_heads_key))) {
       layer.num_kv_heads *= rope.kv_heads_factor;
       layer.provenance.add("num_kv_heads", layer.num_kv_heads,
                            part_.code(sentence(rope.kv_heads_factor, " * num_key_value_heads on layers of this sort")));
@@ -191,15 +191,26 @@ class PartReader {
     return number;
   }
 
+  std::string reason(bool turns, bool acts) const {
+    const Turns& rule = family_.turns;
+    if (acts || family_.positions == HowPositionsAct::none || rule.kind == Turns::Kind::if_equal) {
+      return std::string(family_.why);
+    }
+    if (turns) return "rope_parameters is null for this sort of layer";
+    switch (rule.kind) {
+      case Turns::Kind::if_named: return sentence(rule.key, " is not ", rule.word);
+      case Turns::Kind::if_true: return sentence(rule.key, " is not true");
+      case Turns::Kind::unless_true: return sentence(rule.key, " is true");
+      case Turns::Kind::if_positive: return sentence(rule.key, " is 0");
+      case Turns::Kind::unless_null: return sentence(rule.key, " is null");
+      default: return "layers of this sort do not turn";
+    }
+  }
+
   void no_rotation(bool turns, LayerDescription& layer) {
     const bool acts = turns && family_.positions == HowPositionsAct::not_a_rotation;
     layer.turning = acts ? Turning::not_a_rotation : Turning::no_rotation;
-    layer.reason = acts || !family_.why.empty() ? std::string(family_.why)
-                   : turns                      ? "rope_parameters is null for this sort of layer"
-                                                : "layers of this sort do not turn";
-    if (!turns && family_.turns.kind != Turns::Kind::all && family_.positions == HowPositionsAct::not_a_rotation) {
-      layer.reason = sentence(family_.turns.key, " does not say ", family_.turns.word);
-    }
+    layer.reason = reason(turns, acts);
     if (family_.temperature == Temperature::llama4) llama4_temperature(layer);
     if (family_.temperature == Temperature::beam) {
       layer.query_temperature = {QueryTemperature::Kind::power, 0.1, 2048, 1};

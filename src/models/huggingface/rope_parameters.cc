@@ -181,7 +181,7 @@ Found<double> read_base(const Spellings& spellings, const Part& part, const Rope
   if (!spellings.nested && own_key && rope->base_key != family.base_key) inner.scaling.reset(), inner.parameters.reset();
   if (!spellings.nested && !own_key && !is_scaled(family, question))
     inner.parameters = part.config.object("rope_parameters");
-  if (family.rope_by_sort && !spellings.nested) return base_of_class_by_sort(part, question, key);
+  if (family.rope_by_sort && !spellings.nested && !own_key) return base_of_class_by_sort(part, question, key);
   if (spellings.of_class && part.config.has(key)) {
     inner.parameters.reset();
     part.findings.warn("RP024", sentence(key,
