@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "models/findings.h"
@@ -58,9 +57,15 @@ struct ModelDescription {
   std::vector<LayerDescription> kinds;
   std::vector<std::size_t> kind_of_layer;  ///< one per layer: index into kinds
   std::vector<Findings::Entry> warnings;
-  std::vector<std::pair<std::string, ModelDescription>> parts;
+  struct Part;
+  std::vector<Part> parts;
 
   std::size_t num_layers() const { return kind_of_layer.size(); }
+};
+
+struct ModelDescription::Part {
+  std::string name;
+  ModelDescription description;
 };
 
 /// Checks every rotation at once (Error (invalid_file) with the path and the broken rule), groups the layers.

@@ -37,7 +37,7 @@ std::optional<Found<std::int64_t>> GgufKeys::whole(const std::string& key) {
 }
 
 std::optional<Found<std::int64_t>> GgufKeys::count(const std::string& key) {
-  const auto found = whole(key);
+  auto found = whole(key);
   if (found && found->value == 0) refuse(key, "at least 1", 0);
   return found;
 }
@@ -57,7 +57,7 @@ std::optional<Found<double>> GgufKeys::number(const std::string& key) {
 }
 
 std::optional<Found<double>> GgufKeys::positive_number(const std::string& key) {
-  const auto found = number(key);
+  auto found = number(key);
   if (found && found->value <= 0) refuse(key, "positive", found->value);
   return found;
 }

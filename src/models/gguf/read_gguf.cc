@@ -417,12 +417,11 @@ class Reader {
   void add_divisors(const GgufLayer& layer, Frequencies frequencies, LayerDescription& kind) {
     const bool on_full_only =
         architecture_.divisors == Divisors::freqs_on_full || architecture_.divisors == Divisors::freqs_or_lists_on_full;
-    if (on_full_only && layer.slides) {
+    const bool has_none = divisors_.fixed.empty() && !divisors_.by_length();
+    if (has_none || (on_full_only && layer.slides)) {
       kind.rule = std::move(frequencies);
     } else if (divisors_.by_length()) {
       add_lists(frequencies, kind);
-    } else if (divisors_.fixed.empty()) {
-      kind.rule = std::move(frequencies);
     } else {
       const double amplitude = frequencies.amplitude;
       frequencies = with_divisors(std::move(frequencies), divisors_.fixed);

@@ -67,7 +67,7 @@ class FileReader {
     for (std::size_t i = 1; i < parts.size(); ++i) {
       parts[i].description.source = config_.path();
       parts[i].description.format = "config.json";
-      model.parts.emplace_back(std::move(parts[i].path), std::move(parts[i].description));
+      model.parts.push_back({std::move(parts[i].path), std::move(parts[i].description)});
     }
     model.model_type = model_type;
     model.source = config_.path();
