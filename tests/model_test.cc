@@ -17,6 +17,7 @@
 #include "rotary/frequencies.hpp"
 #include "support/error_sentence.h"
 #include "support/expected_layers.h"
+#include "support/small_llama.h"
 #include "support/temporary_folder.h"
 
 namespace rotary {
@@ -103,15 +104,7 @@ class ReadModel : public testing::Test {
  protected:
   /// A small Llama with these keys changed; null removes one.
   std::string llama(const char* changes = "{}") const {
-    json config = {{"model_type", "llama"},    {"hidden_size", 512},       {"num_hidden_layers", 4},
-                   {"num_attention_heads", 8}, {"num_key_value_heads", 2}, {"max_position_embeddings", 4096},
-                   {"rope_theta", 10000.0}};
-    const json changed = json::parse(changes);
-    for (const auto& [key, value] : changed.items()) {
-      if (value.is_null()) config.erase(key);
-      else config[key] = value;
-    }
-    return folder_.write("config.json", config.dump());
+    return folder_.write("config.json", small_llama(json::parse(changes)).dump());
   }
   ModelRotations model(const char* changes = "{}") const { return read_model(llama(changes).c_str()); }
   std::string refusal(const char* changes, ErrorCode code = ErrorCode::invalid_file) const {

@@ -73,7 +73,11 @@ class Builder {
   bool key(std::string& key) {
     count();
     const auto [member, is_new] = open_.back()->emplace(key, nullptr);
-    if (!is_new) refuse("must not have a key twice in one object, got ", in_quotes(key), " again");
+    if (!is_new) {
+      if (limits_.repeated_keys == nullptr)
+        refuse("must not have a key twice in one object, got ", in_quotes(key), " again");
+      limits_.repeated_keys->push_back(in_quotes(key));
+    }
     member_ = &*member;
     key_ = std::move(key);
     return true;

@@ -9,6 +9,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace rotary {
 
@@ -16,6 +17,8 @@ struct JsonLimits {
   std::int64_t max_bytes = std::int64_t{64} << 20;
   int max_depth = 64;
   std::int64_t max_values = 4'000'000;  ///< keys count too
+  /// Where given, a key that stands twice in an object is added here instead of refused, and its last value counts.
+  std::vector<std::string>* repeated_keys = nullptr;
 };
 
 /// `name` stands in errors for the place where the text came from.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/fail.h"
+#include "formats/json.h"
 
 namespace rotary {
 
@@ -78,16 +79,27 @@ void ConfigObject::refuse(const std::string& key, const std::string& rule) const
   fail_file(path_, this->key(key), " ", rule, ", got ", got);
 }
 
-std::optional<Found<double>> ConfigObject::number(const std::string& key) const {
+std::optional<nlohmann::json> ConfigObject::find_number(const std::string& key) const {
   const auto* value = find(key);
   if (value == nullptr) return std::nullopt;
+  if (!value->is_string() || findings_ == nullptr || !findings_->lenient()) return *value;
+  nlohmann::json number = nlohmann::json::parse(value->get<std::string>(), nullptr, false);
+  if (!number.is_number()) return *value;
+  findings_->tolerate("RP023", path_, sentence(this->key(key), " must be a number, got ", value->dump()),
+                      "loaders that convert strings go on, transformers fails when it computes");
+  return number;
+}
+
+std::optional<Found<double>> ConfigObject::number(const std::string& key) const {
+  const auto value = find_number(key);
+  if (!value) return std::nullopt;
   if (!value->is_number() || !std::isfinite(value->get<double>())) refuse(key, "must be a finite number");
   return Found<double>{value->get<double>(), source(key)};
 }
 
 std::optional<Found<double>> ConfigObject::positive_number(const std::string& key) const {
-  const auto* value = find(key);
-  if (value == nullptr) return std::nullopt;
+  const auto value = find_number(key);
+  if (!value) return std::nullopt;
   if (!value->is_number() || !std::isfinite(value->get<double>()) || value->get<double>() <= 0) {
     refuse(key, "must be a positive number");
   }
@@ -107,16 +119,16 @@ std::optional<std::int64_t> whole(const nlohmann::json& value, double least) {
 }  // namespace
 
 std::optional<Found<std::int64_t>> ConfigObject::count(const std::string& key) const {
-  const auto* value = find(key);
-  if (value == nullptr) return std::nullopt;
+  const auto value = find_number(key);
+  if (!value) return std::nullopt;
   const auto number = whole(*value, 1);
   if (!number) refuse(key, "must be a whole number from 1 to 2147483648");
   return Found<std::int64_t>{*number, source(key)};
 }
 
 std::optional<Found<std::int64_t>> ConfigObject::whole_number(const std::string& key) const {
-  const auto* value = find(key);
-  if (value == nullptr) return std::nullopt;
+  const auto value = find_number(key);
+  if (!value) return std::nullopt;
   const auto number = whole(*value, 0);
   if (!number) refuse(key, "must be a whole number from 0 to 2147483648");
   return Found<std::int64_t>{*number, source(key)};
@@ -182,12 +194,27 @@ std::optional<Found<std::vector<double>>> ConfigObject::positive_numbers(const s
 std::optional<ConfigObject> ConfigObject::object(const std::string& key) const {
   const auto* value = find(key);
   if (value == nullptr) return std::nullopt;
-  if (value->is_string()) refuse(key, "must be an object, not an object written inside a string");
+  if (value->is_string()) return object_in_string(key);
   if (!value->is_object()) refuse(key, "must be an object");
   if (value->empty()) return std::nullopt;
   ConfigObject inner(*value, path_, this->key(key) + ".");
   inner.owned_ = owned_;
   inner.origin_ = origin_;
+  inner.findings_ = findings_;
+  return inner;
+}
+
+std::optional<ConfigObject> ConfigObject::object_in_string(const std::string& key) const {
+  const std::string rule = "must be an object, not an object written inside a string";
+  if (findings_ == nullptr || !findings_->lenient()) refuse(key, rule);
+  const auto object =
+      std::make_shared<const nlohmann::json>(parse_json(find(key)->get<std::string>(), path_ + ": " + this->key(key)));
+  if (!object->is_object()) refuse(key, rule);
+  findings_->tolerate("RP023", path_, this->key(key) + " " + rule, "it was read as the object");
+  if (object->empty()) return std::nullopt;
+  ConfigObject inner(*object, path_, this->key(key) + ".");
+  inner.owned_ = object;
+  inner.findings_ = findings_;
   return inner;
 }
 

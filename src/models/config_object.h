@@ -1,5 +1,6 @@
 // Typed, checked reading of one JSON object of a config file. A number must be a JSON number: "10000" is refused, as are
-// zero, negatives and fractions where they make no sense, each with the key's name.
+// zero, negatives and fractions where they make no sense, each with the key's name. Lenient reading takes "10000" for 10000,
+// and an object that is written inside a string for that object.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +13,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "models/findings.h"
 #include "models/provenance.h"
 
 namespace rotary {
@@ -23,6 +25,9 @@ class ConfigObject {
 
   /// What a model's class holds where its file has nothing, as JSON text. `origin` stands in sources instead of the file.
   static ConfigObject of_class(std::string_view text, std::string path, std::string prefix, std::string origin);
+
+  /// Finds what lenient reading lets pass. They must outlive this and the objects inside.
+  void tolerate_with(Findings& findings) { findings_ = &findings; }
 
   /// Other names for keys of this object: "num_hidden_layers=n_layer hidden_size=n_embd". Where both names are there, the
   /// left one counts.
@@ -59,6 +64,9 @@ class ConfigObject {
 
  private:
   const nlohmann::json* find(const std::string& key) const;
+  /// What find() gives; of a number inside a string, where that is tolerated, the number.
+  std::optional<nlohmann::json> find_number(const std::string& key) const;
+  std::optional<ConfigObject> object_in_string(const std::string& key) const;
   /// The name under which the file has it: the alias, where only that is there.
   std::string spelled(const std::string& key) const;
 
@@ -68,6 +76,7 @@ class ConfigObject {
   std::string prefix_;
   std::string origin_;
   std::vector<std::pair<std::string, std::string>> aliases_;
+  Findings* findings_ = nullptr;
 };
 
 /// The last part of a path.

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -25,9 +26,14 @@ bool is_gguf(const std::string& path) {
 
 ModelDescription describe(const std::string& file, const ReadOptions& options) {
   if (is_gguf(file)) return read_gguf(file, options);
-  const nlohmann::json json = read_json(file);
+  std::vector<std::string> repeated_keys;
+  JsonLimits limits;
+  if (options.lenient) limits.repeated_keys = &repeated_keys;
+  const nlohmann::json json = read_json(file, limits);
   if (!json.is_object()) fail_file(file, "a config must be a JSON object, got ", json.type_name());
-  return looks_like_params(json) ? read_params(json, file, options) : read_huggingface(json, file, options);
+  if (!looks_like_params(json)) return read_huggingface(json, file, options, repeated_keys);
+  if (!repeated_keys.empty()) read_json(file);  // refuses them: nobody reads such a params.json
+  return read_params(json, file, options);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -10,8 +11,10 @@
 
 namespace rotary {
 
-/// A config.json of Hugging Face transformers, already parsed. `path` stands in errors and sources.
-ModelDescription read_huggingface(const nlohmann::json& config, const std::string& path, const ReadOptions& options);
+/// A config.json of Hugging Face transformers, already parsed. `path` stands in errors and sources; `repeated_keys` are those
+/// that stood twice in one object, which only lenient reading lets pass.
+ModelDescription read_huggingface(const nlohmann::json& config, const std::string& path, const ReadOptions& options,
+                                  const std::vector<std::string>& repeated_keys = {});
 
 /// A GGUF, of which only the header is read: what llama.cpp makes of it. Also a part of a split one.
 ModelDescription read_gguf(const std::string& path, const ReadOptions& options);

@@ -50,7 +50,16 @@ constexpr int max_depth = 4;
 class FileReader {
  public:
   FileReader(const json& config, const std::string& path, const ReadOptions& options)
-      : config_(config, path), options_(options), findings_(options.lenient) {}
+      : config_(config, path), options_(options), findings_(options.lenient) {
+    config_.tolerate_with(findings_);
+  }
+
+  void tolerate_repeated(const std::vector<std::string>& keys) {
+    for (const std::string& key : keys) {
+      findings_.tolerate("RP025", config_.path(), sentence("an object must not have a key twice, got ", key, " again"),
+                         "Python's reader takes the last");
+    }
+  }
 
   ModelDescription read() {
     const std::string model_type = read_model_type();
@@ -187,8 +196,11 @@ class FileReader {
 
 }  // namespace
 
-ModelDescription read_huggingface(const json& config, const std::string& path, const ReadOptions& options) {
-  return FileReader(config, path, options).read();
+ModelDescription read_huggingface(const json& config, const std::string& path, const ReadOptions& options,
+                                  const std::vector<std::string>& repeated_keys) {
+  FileReader reader(config, path, options);
+  reader.tolerate_repeated(repeated_keys);
+  return reader.read();
 }
 
 }  // namespace rotary

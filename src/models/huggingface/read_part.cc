@@ -380,9 +380,10 @@ class PartReader {
       const auto interleaved = config_.boolean(key);
       if (interleaved && interleaved->value && family_.pairing == Pairing::half && family_.pairing_key != key &&
           family_.positions == HowPositionsAct::rotary) {
-        fail_unsupported(config_.path(), key, " is true, but the code of ", family_.model_type,
-                         " pairs halves and does not "
-                         "read it");
+        const std::string rule = sentence(config_.key(key), " is true, but the code of ", family_.model_type,
+                                          " pairs halves and does not read it");
+        if (!part_.findings.lenient()) fail_unsupported(config_.path(), rule);
+        part_.findings.warn("RP025", rule);
       }
     }
   }

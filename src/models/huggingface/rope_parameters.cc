@@ -148,10 +148,13 @@ std::optional<Found<double>> agreed_number(const Spellings& spellings, const Par
     }
     if (!agreed) agreed = std::move(found);
   };
-  if (spellings.scaling) take(*spellings.scaling, inner_key);
-  if (spellings.parameters) take(*spellings.parameters, inner_key);
   // Beside parameters by sort, the top level is only a fallback.
-  if (!outer_key.empty() && !(spellings.nested && agreed)) take(part.config, outer_key);
+  const auto take_outer = [&] {
+    if (!outer_key.empty() && !(spellings.nested && agreed)) take(part.config, outer_key);
+  };
+  if (spellings.scaling) take(*spellings.scaling, inner_key), take_outer();
+  if (spellings.parameters) take(*spellings.parameters, inner_key);
+  if (!spellings.scaling) take_outer();
   return agreed;
 }
 
@@ -209,8 +212,9 @@ Found<double> read_base(const Spellings& spellings, const Part& part, const Rope
 
 class SliceReader {
  public:
-  SliceReader(const Spellings& spellings, const Part& part, const RopeQuestion& question, Provenance& provenance)
-      : spellings_(spellings), part_(part), question_(question), provenance_(provenance) {}
+  SliceReader(std::string rule, const Spellings& spellings, const Part& part, const RopeQuestion& question,
+              Provenance& provenance)
+      : rule_(std::move(rule)), spellings_(spellings), part_(part), question_(question), provenance_(provenance) {}
 
   /// Channels that turn.
   std::int64_t read() {
@@ -275,8 +279,11 @@ class SliceReader {
   std::int64_t whole(const std::optional<Found<double>>& share) {
     if (share && share->value != 1) {
       if (share->value > 1) refuse_share(*share);
-      fail_unsupported(part_.config.path(), "partial_rotary_factor must be 1 or missing for ", part_.family.model_type,
-                       ", whose code turns the whole head, got ", share->value);
+      const std::string rule = sentence("partial_rotary_factor must be 1 or missing for ", part_.family.model_type,
+                                        ", whose code turns the whole head, got ", share->value);
+      // The other rules would make a table for a part of the head, on which that code then fails.
+      if (!part_.findings.lenient() || rule_ != "default") fail_unsupported(part_.config.path(), rule);
+      part_.findings.warn("RP025", rule + "; transformers does not read it with the plain rule");
     }
     return taken(question_.head_dim, part_.code("turns the whole head"));
   }
@@ -319,6 +326,7 @@ class SliceReader {
     return width;
   }
 
+  std::string rule_;
   const Spellings& spellings_;
   const Part& part_;
   const RopeQuestion& question_;
@@ -369,9 +377,15 @@ class RuleReader {
     answer_.logit_scale = mscale * mscale;
   }
 
-  void refuse_rules_that_the_code_lacks() const {
+  void refuse_rules_that_the_code_lacks() {
     const bool known = !part_.family.plain_rule_only && !part_.family.yarn_is_longrope;
     if (known || rule_ == "default" || (rule_ == "longrope" && part_.family.yarn_is_longrope)) return;
+    if (part_.findings.lenient() && part_.family.plain_rule_only) {
+      part_.findings.warn("RP025", sentence("rope_type \"", rule_, "\" is not a rule of ", part_.family.model_type,
+                                            "; its code does not read it and turns by the plain rule"));
+      rule_ = "default";
+      return;
+    }
     fail_unsupported(part_.config.path(), "rope_type \"", rule_, "\" is not a rule of ", part_.family.model_type,
                      ", whose code knows only ", part_.family.yarn_is_longrope ? "default and longrope" : "the plain one");
   }
@@ -703,7 +717,7 @@ RopeAnswer read_rope_parameters(const Part& part, const RopeQuestion& question, 
   }
   // The share of a proportional rule is of its frequencies, not of the head.
   answer.rotary_dim =
-      rule == "proportional" ? question.head_dim : SliceReader(spellings, part, question, provenance).read();
+      rule == "proportional" ? question.head_dim : SliceReader(rule, spellings, part, question, provenance).read();
   try {
     RuleReader(std::move(rule), spellings, part, question, answer, provenance).read();
   } catch (const Error& error) {
