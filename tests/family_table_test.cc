@@ -58,7 +58,8 @@ TEST_F(FamilyTable, IsSortedByModelType) {
 TEST_F(FamilyTable, SaysWhyAFamilyDoesNotRotate) {
   for (const auto& table : tables()) {
     for (const Family& family : table) {
-      if (family.positions != HowPositionsAct::rotary) EXPECT_FALSE(family.why.empty()) << family.model_type;
+      const bool needs_reason = family.positions != HowPositionsAct::rotary;
+      EXPECT_TRUE(!needs_reason || !family.why.empty()) << family.model_type;
     }
   }
 }

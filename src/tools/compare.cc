@@ -91,6 +91,8 @@ std::string temperature_words(const QueryTemperature& temperature) {
       return "1 + " + shortest(temperature.beta) + " ln(1 + floor((position + " + std::to_string(temperature.shift) +
              ") / " + length + "))";
     case QueryTemperature::Kind::logn: return "ln(position + 1) / ln(" + length + ") beyond " + length;
+    case QueryTemperature::Kind::power:
+      return "(1 + (position + " + std::to_string(temperature.shift) + ") / " + length + ")^" + shortest(temperature.beta);
   }
   return "?";
 }
