@@ -47,6 +47,8 @@ int run(int argc, char** argv) {
   Command command;
   add_inspect(program, command);
   add_compare(program, command);
+  add_frequencies(program, command);
+  add_plot(program, command);
   add_explain(program, command);
   add_rotate(program, command);
   add_attend(program, command);

@@ -1,5 +1,10 @@
 #include "model_options.h"
 
+#include <vector>
+
+#include "models/layer_sorts.h"
+#include "rotary/error.hpp"
+
 namespace rotary::cli {
 
 CLI::Option* ModelOptions::add_to(CLI::App& app, const std::string& name) {
@@ -18,6 +23,17 @@ ModelRotations ModelOptions::read() const { return read_as(*this, path); }
 ModelRotations read_as(const ModelOptions& options, const std::string& path) {
   const ModelRotations model = read_model(path.c_str(), {.lenient = options.lenient, .family = options.family.c_str()});
   return options.part.empty() ? model : model.part(options.part.c_str());
+}
+
+LayerRotation choose_rotating_layer(const ModelRotations& model, std::int64_t layer) {
+  if (layer >= 0) return model.layer(layer);
+  std::vector<LayerSort> sorts = layer_sorts(model);
+  std::erase_if(sorts, [](const LayerSort& sort) { return !sort.layer.rotates(); });
+  if (sorts.empty()) throw Error(ErrorCode::invalid_argument, "no layer of this model rotates");
+  if (sorts.size() == 1) return sorts.front().layer;
+  std::string list;
+  for (const LayerSort& sort : sorts) list += (list.empty() ? "" : "; ") + in_words(sort.ranges);
+  throw Error(ErrorCode::invalid_argument, ("say with --layer which layer: they turn differently: " + list).c_str());
 }
 
 }  // namespace rotary::cli

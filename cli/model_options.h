@@ -1,8 +1,8 @@
 // What every command takes that reads a model: its path, and how to read it.
 #pragma once
 
+#include <cstdint>
 #include <string>
-#include <vector>
 
 #include <CLI/CLI.hpp>
 
@@ -24,6 +24,10 @@ struct ModelOptions {
   /// With --part, that part of it.
   ModelRotations read() const;
 };
+
+/// The layer that was asked for (-1: none was); else the only sort of layer that rotates. Error (invalid_argument) where there
+/// is none, or several.
+LayerRotation choose_rotating_layer(const ModelRotations& model, std::int64_t layer);
 
 /// Another file, read the same way.
 ModelRotations read_as(const ModelOptions& options, const std::string& path);

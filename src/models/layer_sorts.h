@@ -32,7 +32,7 @@ inline std::vector<LayerSort> layer_sorts(const ModelRotations& model) {
 inline std::string in_words(const std::vector<LayerRange>& ranges, std::size_t most_ranges = 6) {
   const auto words = [](const LayerRange& range) {
     std::string text = std::to_string(range.first);
-    if (range.last != range.first) text += "-" + std::to_string(range.last);
+    if (range.last != range.first) text.append("-").append(std::to_string(range.last));
     return text;
   };
   std::int64_t count = 0;

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "tools/compare_rotations.h"
+#include "tools/decimals.h"
 
 namespace rotary {
 
@@ -45,18 +46,6 @@ namespace {
 
 // ---- words -------------------------------------------------------------------------------------------------------------
 
-/// The shortest decimals that read back to the same number, without an exponent where that is the usual way to write it.
-std::string shortest(double value) {
-  std::array<char, 64> text;
-  const bool usual = value == 0 || (std::abs(value) >= 1e-4 && std::abs(value) < 1e15);
-  const auto format = usual ? std::chars_format::fixed : std::chars_format::scientific;
-  return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value, format).ptr};
-}
-std::string rough(double value) {
-  std::array<char, 64> text;
-  return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::general, 2).ptr};
-}
-
 const ValueSource* find_source(const LayerRotation& layer, std::string_view name) {
   const auto& all = layer.provenance();
   const auto found = std::find_if(all.begin(), all.end(), [&](const ValueSource& value) { return name == value.name; });
@@ -90,6 +79,8 @@ std::string temperature_words(const QueryTemperature& temperature) {
     case QueryTemperature::Kind::steps:
       return "1 + " + shortest(temperature.beta) + " ln(1 + floor((position + " + std::to_string(temperature.shift) +
              ") / " + length + "))";
+    case QueryTemperature::Kind::power:
+      return "(1 + (position + " + std::to_string(temperature.shift) + ") / " + length + ")^" + shortest(temperature.beta);
     case QueryTemperature::Kind::logn: return "ln(position + 1) / ln(" + length + ") beyond " + length;
     case QueryTemperature::Kind::power:
       return "(1 + (position + " + std::to_string(temperature.shift) + ") / " + length + ")^" + shortest(temperature.beta);
