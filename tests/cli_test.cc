@@ -18,6 +18,7 @@
 #include "base/element.h"
 #include "rotary/tensor_file.hpp"
 #include "support/temporary_folder.h"
+#include "support/well_formed_xml.h"
 
 namespace rotary {
 namespace {
@@ -84,7 +85,8 @@ TEST_F(Program, SaysItsVersionCommitAndInstructionSet) {
 }
 
 TEST_F(Program, BeginsItsHelpWithAnExample) {
-  for (const char* command : {"", "inspect", "compare", "explain", "rotate", "attend", "verify", "precision"}) {
+  for (const char* command :
+       {"", "inspect", "compare", "frequencies", "plot", "explain", "rotate", "attend", "verify", "precision"}) {
     const Result result = run(std::string(command) + " --help");
     EXPECT_EQ(result.code, 0) << command;
     EXPECT_EQ(result.out.rfind("Example: ", 0), 0u) << result.out;
@@ -159,7 +161,7 @@ TEST_F(Program, RefusesPositionsThatAreNotRepresentable) {
 }
 
 TEST_F(Program, RefusesFamiliesThatItDoesNotKnow) {
-  expect_error(4, "inspect " + folder_.write("config.json", R"({"model_type": "cohere"})"), "cohere");
+  expect_error(4, "inspect " + folder_.write("config.json", R"({"model_type": "unheard_of"})"), "unheard_of");
 }
 
 TEST_F(Program, ReportsAFullDisk) {
@@ -323,6 +325,39 @@ TEST_F(Program, CompareExitsWith0ForBothSpellings) {
   EXPECT_NE(result.out.find("\nthe same rotation\n"), std::string::npos) << result.out;
   expect_error(2, "compare " + as_new, "B");
   expect_error(3, "compare " + as_new + " " + made("missing.json"), "missing.json");
+}
+
+TEST_F(Program, FrequenciesWritesWhatInspectShows) {
+  const std::string path = data + "/models/llama-3.1-8b-llama3/config.json";
+  const json layer = json::parse(run("inspect --json " + path).out)["layers"][0];
+  ASSERT_EQ(run("frequencies " + path + " -o " + made("inv_freq.npy")).code, 0);
+  const TensorFile file(made("inv_freq.npy").c_str());
+  ASSERT_EQ(file.at("").shape, (std::vector<std::int64_t>{64}));
+  for (std::int64_t j = 0; j < 64; ++j) {
+    EXPECT_EQ(load_element(DType::f64, file.at("").data, j), layer["inv_freq"][static_cast<std::size_t>(j)].get<double>());
+  }
+  const Result csv = run("frequencies " + path);
+  EXPECT_EQ(csv.out.rfind("pair,channel_u,channel_v,inv_freq,wavelength,axis,amplitude\n0,0,64,1,", 0), 0u) << csv.out;
+  ASSERT_EQ(run("frequencies " + path + " -o " + made("table.csv")).code, 0);
+  EXPECT_EQ(contents(made("table.csv")), csv.out);
+
+  const std::string dynamic = data + "/models/llama-2-dynamic-ntk/config.json";
+  EXPECT_NE(run("frequencies " + dynamic).err.find("--length"), std::string::npos);
+  EXPECT_EQ(run("frequencies --length 8192 " + dynamic).err, "");
+  expect_error(2, "frequencies missing.json -o table.txt", "--out: must end in .csv or .npy, got table.txt");
+  expect_error(2, "frequencies " + data + "/models/gemma-3-4b-text/config.json", "--layer");
+  expect_error(3, "frequencies " + path + " -o " + made("no/such/table.csv"), "table.csv");
+}
+
+TEST_F(Program, PlotWritesAPicture) {
+  const std::string path = data + "/models/llama-3.1-8b-llama3/config.json";
+  ASSERT_EQ(run("plot " + path + " -o " + made("a.svg")).code, 0);
+  const std::string picture = contents(made("a.svg"));
+  EXPECT_EQ(fault_in_xml(picture), "");
+  EXPECT_EQ(run("plot " + path).out, picture);
+  EXPECT_EQ(picture.find("href"), std::string::npos) << "complete in itself";
+  expect_error(2, "plot missing.json -o picture.png", "--out: must end in .svg, got picture.png");
+  expect_error(2, "plot " + path + " --layer 32", "0 to 31");
 }
 
 TEST_F(Program, ExplainSaysWhatAWarningMeans) {
