@@ -1,7 +1,6 @@
 // Files of transformers 5.24 that hold several parts (models/*/configuration_*.py: sub_configs), read 2026-11. One row a
 // line; the part that writes text comes first. Files whose text keys stand at the top level, with parts beside them, have
 // their row among the text families.
-#include <array>
 
 #include "models/huggingface/families.h"
 
@@ -9,7 +8,7 @@ namespace rotary {
 namespace {
 
 // clang-format off
-constexpr std::array rows{
+constexpr Family rows[] = {
   Family{.model_type = "aimv2", .parts = "text_config=aimv2_text_model vision_config=aimv2_vision_model"},
   Family{.model_type = "align", .parts = "text_config=align_text_model vision_config=align_vision_model"},
   Family{.model_type = "altclip", .parts = "text_config=altclip_text_model vision_config=altclip_vision_model"},

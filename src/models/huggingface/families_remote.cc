@@ -5,7 +5,6 @@
 // Left out, as a row could not say what their code does: telechat (a base and a magnitude that grow from the first token on),
 // openelm, deci, nemotron-nas and baichuan_m1 (heads that differ by layer), plamo, plamo2 and plamo3 (heads and layers by rules
 // of their own), grok-2 (flat keys of a YaRN without magnitude), minicpmv and minicpmo (the text model is told by a version).
-#include <array>
 
 #include "models/huggingface/families.h"
 
@@ -21,7 +20,7 @@ constexpr std::string_view remote = "code of the checkpoint";
 constexpr std::string_view recalled = "code of the checkpoint, from memory";
 
 // clang-format off
-constexpr std::array rows{
+constexpr Family rows[] = {
   Family{.model_type = "aquila", .defaults = {.layers = 32, .q_heads = 32, .hidden = 4096, .length = 2048}, .source = remote},
   Family{.model_type = "arctic", .defaults = {.layers = 32, .q_heads = 32, .hidden = 4096, .length = 4096}, .base = 1e6, .source = remote},
   Family{.model_type = "baichuan", .why = "ALiBi (the 13B model)", .defaults = {.layers = 32, .q_heads = 32, .length = 4096}, .aliases = "max_position_embeddings=model_max_length max_position_embeddings=max_sequence_length", .turns = if_equal("hidden_size", 4096, 5120), .source = remote, .note = "the 7B model turns and the 13B model has ALiBi under one model_type: hidden_size tells them apart"},

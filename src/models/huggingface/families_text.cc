@@ -1,5 +1,4 @@
 // Models and text parts of transformers 5.24 (models/*/configuration_*.py, modeling_*.py), read 2026-11. One row a line.
-#include <array>
 
 #include "models/huggingface/families.h"
 
@@ -13,7 +12,7 @@ constexpr NormOrder before = NormOrder::before_rotation;
 constexpr NormOrder after = NormOrder::after_rotation;
 
 // clang-format off
-constexpr std::array rows{
+constexpr Family rows[] = {
   Family{.model_type = "afmoe", .defaults = {.layers = 32, .q_heads = 16, .head_dim = 128, .hidden = 2048, .length = 16384, .window = 1024}, .layers = every(4, "global_attn_every_n_layers"), .turns = only("sliding_attention"), .norm = before},
   Family{.model_type = "albert", .positions = none, .why = "learned absolute", .defaults = {.layers = 12, .q_heads = 64, .hidden = 4096, .length = 512}},
   Family{.model_type = "apertus", .defaults = {.layers = 32, .q_heads = 32, .hidden = 4096, .length = 65536}, .base = 1.2e7, .rope_parameters = R"({"rope_type": "llama3", "rope_theta": 12000000.0, "factor": 8.0, "original_max_position_embeddings": 8192, "low_freq_factor": 1.0, "high_freq_factor": 4.0})", .norm = before},

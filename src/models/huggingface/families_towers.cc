@@ -3,7 +3,6 @@
 //
 // Of towers that do not rotate, `why` says what they do instead. A tower whose attention has another width in every stage,
 // or none at all, has no row.
-#include <array>
 
 #include "models/huggingface/families.h"
 
@@ -16,7 +15,7 @@ constexpr HowPositionsAct none = HowPositionsAct::none;
 constexpr HowPositionsAct not_a_rotation = HowPositionsAct::not_a_rotation;
 
 // clang-format off
-constexpr std::array rows{
+constexpr Family rows[] = {
   Family{.model_type = "aimv2_text_model", .positions = none, .why = "learned positions"},
   Family{.model_type = "aimv2_vision_model", .positions = none, .why = "sinusoids are added to the input", .defaults = {.layers = 24, .q_heads = 8, .hidden = 1024}},
   Family{.model_type = "align_text_model", .positions = none, .why = "learned positions"},
