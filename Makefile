@@ -53,7 +53,7 @@ lint: ## check the format, clang-tidy's advice, and the order of the rooms
 fixed_addresses = $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
 .PHONY: sanitize
-sanitize: setup ## run all tests under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer
+sanitize: setup ## run all tests under AddressSanitizer and UndefinedBehaviorSanitizer, those with threads under ThreadSanitizer
 	$(call build,asan)
 	ctest --preset asan -j $(JOBS)
 	$(call build,tsan)
