@@ -316,6 +316,18 @@ TEST_F(Program, CompareNamesTheRuleOfLlama31AndExitsWith1) {
   EXPECT_NE(comparison["a"]["fingerprint"], comparison["b"]["fingerprint"]);
 }
 
+TEST_F(Program, CompareSaysThatAPermutedGgufDiffersInItsPairingAlone) {
+  const Result result =
+      run("compare " + data + "/models/llama-3.1-8b-llama3/config.json " + data + "/gguf/llama-3.1-8b.gguf");
+  EXPECT_EQ(result.code, 1);
+  EXPECT_NE(
+      result.out.find("differs: the pairing is the only difference: half against interleaved; the rows of q and k are "),
+      std::string::npos)
+      << result.out;
+  EXPECT_NE(result.out.find("a GGUF stores float32"), std::string::npos) << result.out;
+  EXPECT_EQ(run("compare " + data + "/models/gpt-j-6b-interleaved-64/config.json " + data + "/gguf/gptj-6b.gguf").code, 0);
+}
+
 TEST_F(Program, CompareExitsWith0ForBothSpellings) {
   const std::string as_new = folder_.write("new.json", R"({"model_type": "llama", "hidden_size": 576, "head_dim": 64,
       "num_hidden_layers": 30, "num_attention_heads": 9, "num_key_value_heads": 3, "max_position_embeddings": 8192,

@@ -223,6 +223,9 @@ TEST(Compare, AllowsForTheFloat32OfAGguf) {
   const Comparison gguf = compare(model, model_of(layer_with(rounded_to_float32(exact)), "gguf"));
   EXPECT_TRUE(gguf.same());
   EXPECT_EQ(gguf.tolerance(), 0x1p-23);
+  EXPECT_EQ(gguf.first_position(), -1);
+  const Comparison permuted = compare(model, model_of(layer_with(rounded_to_float32(exact), Pairing::interleaved), "gguf"));
+  EXPECT_TRUE(permuted.only_pairing_differs());
   EXPECT_NE(std::string(named(gguf.layers().at(0).differences, "inv_freq").detail).find("float32"), std::string::npos);
 
   const Comparison config = compare(model, model_of(layer_with(rounded_to_float32(exact))));

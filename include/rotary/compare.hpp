@@ -40,8 +40,8 @@ struct ComparedLayers {
   std::vector<Difference> differences;
   /// The first position, counted from 0, at which a rotated key of one model differs from the other's by more than a step of
   /// bfloat16: in some pair, by more than 2^-8 of that pair's rotated length. Pairs are taken by their channels; where the
-  /// pairing differs, by their index, as with weights whose rows were permuted. -1: nowhere up to 2^53, or there are no pairs
-  /// to compare.
+  /// pairing differs, by their index, as with weights whose rows were permuted. Numbers within the tolerance count as equal.
+  /// -1: nowhere up to 2^53, or there are no pairs to compare.
   std::int64_t first_position;
   std::int64_t first_pair;  ///< of model a (of model b where a has none), or -1
   /// Where frequencies depend on the length: of the call in which first_position is meant; else 0.

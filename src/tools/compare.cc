@@ -79,8 +79,6 @@ std::string temperature_words(const QueryTemperature& temperature) {
     case QueryTemperature::Kind::steps:
       return "1 + " + shortest(temperature.beta) + " ln(1 + floor((position + " + std::to_string(temperature.shift) +
              ") / " + length + "))";
-    case QueryTemperature::Kind::power:
-      return "(1 + (position + " + std::to_string(temperature.shift) + ") / " + length + ")^" + shortest(temperature.beta);
     case QueryTemperature::Kind::logn: return "ln(position + 1) / ln(" + length + ") beyond " + length;
     case QueryTemperature::Kind::power:
       return "(1 + (position + " + std::to_string(temperature.shift) + ") / " + length + ")^" + shortest(temperature.beta);
@@ -299,13 +297,14 @@ class LayerComparer {
 std::vector<std::int64_t> lengths_of_interest(const LayerRotation& a, const LayerRotation& b, const ModelRotations& model_a,
                                               const ModelRotations& model_b) {
   if (!a.depends_on_length() && !b.depends_on_length()) return {0};
-  std::set<std::int64_t> lengths{1};
+  std::set<std::int64_t> lengths;
   for (const ModelRotations* model : {&model_a, &model_b}) {
     for (const std::int64_t edge : {model->original_max_position_embeddings(), model->max_position_embeddings(),
                                     4 * model->max_position_embeddings()}) {
       if (edge > 0) lengths.insert({edge, edge + 1});
     }
   }
+  if (lengths.empty()) lengths.insert(1);  // neither file says how long
   return {lengths.begin(), lengths.end()};
 }
 

@@ -81,10 +81,16 @@ class RotationComparer {
     found_.length = length;
   }
 
+  bool count_as_same(const MatchedPair& pair) {
+    const bool same_axis = pair.a.axis == pair.b.axis || at_rest(pair.a.turn) || at_rest(pair.b.turn);
+    return same_axis && close_turns(pair.a.turn, pair.b.turn) && close(pair.a.amplitude, pair.b.amplitude);
+  }
+
   /// Of the first length in whose call the position lies; where there is none, the smallest position.
   void find_first_position(const MatchedPairs& matched, std::int64_t length) {
     std::int64_t first = -1, first_pair = -1;
     for (const MatchedPair& pair : matched.pairs) {
+      if (count_as_same(pair)) continue;
       const std::int64_t position = first_position_apart(pair.a, pair.b);
       if (position >= 0 && (first < 0 || position < first)) first = position, first_pair = pair.index;
     }
