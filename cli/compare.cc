@@ -137,7 +137,7 @@ std::string pairing_verdict(const Comparison& comparison) {
 
 std::string verdict(const Comparison& comparison) {
   if (comparison.same()) return "the same rotation";
-  if (comparison.only_pairing_differs()) return "differs: " + pairing_verdict(comparison);
+  if (comparison.only_pairing_differs()) return pairing_verdict(comparison);
   std::string text = "differs: " + list_of_names(comparison);
   if (comparison.same_keys()) return text + "; rotated keys are the same";
   if (comparison.first_position() < 0) return text;

@@ -321,7 +321,7 @@ TEST_F(Program, CompareSaysThatAPermutedGgufDiffersInItsPairingAlone) {
       run("compare " + data + "/models/llama-3.1-8b-llama3/config.json " + data + "/gguf/llama-3.1-8b.gguf");
   EXPECT_EQ(result.code, 1);
   EXPECT_NE(
-      result.out.find("differs: the pairing is the only difference: half against interleaved; the rows of q and k are "),
+      result.out.find("\nthe pairing is the only difference: half against interleaved; the rows of q and k are permuted\n"),
       std::string::npos)
       << result.out;
   EXPECT_NE(result.out.find("a GGUF stores float32"), std::string::npos) << result.out;
