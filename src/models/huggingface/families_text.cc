@@ -1,5 +1,4 @@
 // Models and text parts of transformers 5.24 (models/*/configuration_*.py, modeling_*.py), read 2026-11. One row a line.
-
 #include "models/huggingface/families.h"
 
 namespace rotary {
@@ -38,7 +37,7 @@ constexpr Family rows[] = {
   Family{.model_type = "blt_global_transformer", .defaults = {.layers = 25, .q_heads = 16, .hidden = 2048, .length = 4096}, .head_dim_is_hidden_over_heads = true, .pairing = interleaved, .base = 5e5},
   Family{.model_type = "blt_local_decoder", .defaults = {.layers = 9, .q_heads = 16, .hidden = 1024, .length = 24576}, .head_dim_is_hidden_over_heads = true, .pairing = interleaved, .base = 5e5},
   Family{.model_type = "blt_local_encoder", .defaults = {.layers = 1, .q_heads = 16, .hidden = 1024, .length = 24576}, .head_dim_is_hidden_over_heads = true, .pairing = interleaved, .base = 5e5},
-  Family{.model_type = "blt_patcher", .defaults = {.layers = 14, .q_heads = 12, .hidden = 768, .length = 8192, .window = 512}, .head_dim_is_hidden_over_heads = true, .pairing = interleaved},
+  Family{.model_type = "blt_patcher", .defaults = {.layers = 14, .q_heads = 12, .hidden = 768, .length = 8192, .window = 512}, .head_dim_is_hidden_over_heads = true, .pairing = interleaved, .windows = true},
   Family{.model_type = "camembert", .positions = none, .why = "learned absolute", .defaults = {.layers = 12, .q_heads = 12, .hidden = 768, .length = 512}},
   Family{.model_type = "chameleon", .defaults = {.layers = 32, .q_heads = 32, .kv_heads = 32, .hidden = 4096, .length = 4096}, .head_dim_is_hidden_over_heads = true, .norm = before, .parts = "vq_config=chameleon_vqgan", .own_layers = true},
   Family{.model_type = "clip_text_model", .positions = none, .why = "learned absolute", .defaults = {.layers = 12, .q_heads = 8, .hidden = 512, .length = 77}},
@@ -135,7 +134,7 @@ constexpr Family rows[] = {
   Family{.model_type = "gte", .defaults = {.layers = 12, .q_heads = 12, .hidden = 768, .length = 8192}, .base = 1.6e5},
   Family{.model_type = "helium", .defaults = {.layers = 24, .q_heads = 20, .kv_heads = 20, .head_dim = 128, .hidden = 2560, .length = 4096}, .pairing = interleaved, .base = 1e5},
   Family{.model_type = "higgs_audio_v2", .defaults = {.layers = 28, .q_heads = 24, .kv_heads = 8, .head_dim = 128, .hidden = 3072, .length = 2048}, .base = 5e5, .rope_parameters = R"({"rope_type": "llama3", "rope_theta": 500000.0, "factor": 32.0, "original_max_position_embeddings": 1024, "low_freq_factor": 0.125, "high_freq_factor": 0.5})"},
-  Family{.model_type = "hrm_text", .defaults = {.layers = 128, .q_heads = 12, .head_dim = 128, .hidden = 1536, .length = 2048}},
+  Family{.model_type = "hrm_text", .defaults = {.layers = 128, .q_heads = 12, .head_dim = 128, .hidden = 1536, .length = 2048}, .note = "num_hidden_layers of files counts one stack; transformers multiplies it by H_cycles * (L_cycles + 1)"},
   Family{.model_type = "hunyuan_v1_dense", .defaults = {.layers = 32, .q_heads = 32, .hidden = 4096, .length = 2048}, .alpha_is_ntk = true, .norm = after},
   Family{.model_type = "hunyuan_v1_moe", .defaults = {.layers = 32, .q_heads = 32, .hidden = 4096, .length = 2048}, .alpha_is_ntk = true, .norm = after},
   Family{.model_type = "hunyuan_vl_text", .defaults = {.layers = 32, .q_heads = 32, .hidden = 4096, .length = 2048}, .aliases = "head_dim=attention_head_dim", .alpha_is_ntk = true, .axes = Axes::xdrope, .norm = after},
@@ -153,7 +152,7 @@ constexpr Family rows[] = {
   Family{.model_type = "iquestcoder", .defaults = {.layers = 80, .q_heads = 40, .kv_heads = 8, .head_dim = 128, .hidden = 5120, .length = 131072}},
   Family{.model_type = "jais2", .defaults = {.layers = 32, .q_heads = 26, .hidden = 3328, .length = 8192}},
   Family{.model_type = "jamba", .positions = none, .why = "NoPE: attention without positions (attn_layer_period 8, attn_layer_offset 4), Mamba elsewhere", .defaults = {.layers = 32, .q_heads = 32, .kv_heads = 8, .hidden = 4096, .length = 262144}, .layers = period(8, "attn_layer_period", 4, "attn_layer_offset", "full_attention", "linear_attention")},
-  Family{.model_type = "jetmoe", .defaults = {.layers = 12, .kv_heads = 16, .head_dim = 128, .hidden = 2048, .length = 4096}, .aliases = "head_dim=kv_channels", .q_heads_factor_key = "num_experts_per_tok"},
+  Family{.model_type = "jetmoe", .defaults = {.layers = 12, .q_heads = 32, .kv_heads = 16, .head_dim = 128, .hidden = 2048, .length = 4096}, .aliases = "head_dim=kv_channels", .q_heads_factor_key = "num_experts_per_tok"},
   Family{.model_type = "jina_embeddings_v3", .defaults = {.layers = 24, .q_heads = 16, .hidden = 1024, .length = 8194}, .base = 20000},
   Family{.model_type = "kimi_linear", .positions = none, .why = "NoPE: MLA layers have qk_rope_head_dim 64 but apply no rotation; KDA linear layers elsewhere", .defaults = {.layers = 27, .q_heads = 32, .kv_heads = 32, .hidden = 2304, .length = 1048576, .nope = 128, .rope = 64}, .aliases = "max_position_embeddings=model_max_length", .slice = mla(), .layers = numbered("linear_attn_config.full_attn_layers", "linear_attn_config.kda_layers", "full_attention", "linear_attention")},
   Family{.model_type = "kolibri1", .defaults = {.layers = 50, .q_heads = 48, .kv_heads = 4, .head_dim = 128, .hidden = 2560, .length = 262144, .window = 513}, .layers = every(5, ""), .turns = only_with_windows(true), .norm = before},
@@ -169,7 +168,7 @@ constexpr Family rows[] = {
   Family{.model_type = "lfm3", .defaults = {.layers = 24, .q_heads = 16, .kv_heads = 4, .head_dim = 128, .hidden = 2048, .length = 128000, .window = 256}, .base = 1e6, .layers = pattern("sliding_attention conv full_attention conv", "conv conv full_attention conv"), .ropes = {{{.sort = "sliding_attention", .base = 1e4}, {.sort = "full_attention", .base = 1e6, .rule = "proportional", .partial = 0.5}}}, .rope_by_sort = true, .norm = before},
   Family{.model_type = "llama", .defaults = {.layers = 32, .q_heads = 32, .hidden = 4096, .length = 2048}},
   Family{.model_type = "llama4_text", .defaults = {.layers = 48, .q_heads = 40, .kv_heads = 8, .head_dim = 128, .hidden = 5120, .length = 131072, .chunk = 8192}, .pairing = interleaved, .base = 5e5, .layers = flags("no_rope_layers", "chunked_attention", "full_attention", 4, "no_rope_layer_interval"), .turns = by_flags(4), .temperature = Temperature::llama4, .norm = after, .norm_key = "use_qk_norm"},
-  Family{.model_type = "longcat_flash", .defaults = {.layers = 56, .q_heads = 64, .hidden = 6144, .length = 131072, .nope = 128, .rope = 64}, .aliases = "num_hidden_layers=num_layers", .layers_factor = 2, .pairing = interleaved, .pairing_out = to_half, .slice = mla(), .base = 1e7, .scale = Scale::mla},
+  Family{.model_type = "longcat_flash", .defaults = {.layers = 56, .q_heads = 64, .hidden = 6144, .length = 131072, .nope = 128, .rope = 64}, .half_layers_key = "num_layers", .pairing = interleaved, .pairing_out = to_half, .slice = mla(), .base = 1e7, .scale = Scale::mla},
   Family{.model_type = "longformer", .positions = none, .why = "learned absolute", .defaults = {.layers = 12, .q_heads = 12, .hidden = 768, .length = 512}},
   Family{.model_type = "longt5", .positions = none, .why = "relative buckets", .defaults = {.layers = 6, .q_heads = 8, .head_dim = 64, .hidden = 512}, .aliases = "hidden_size=d_model num_attention_heads=num_heads num_hidden_layers=num_layers head_dim=d_kv", .scale = Scale::number, .scale_value = 1},
   Family{.model_type = "luke", .positions = none, .why = "learned absolute", .defaults = {.layers = 12, .q_heads = 12, .hidden = 768, .length = 512}},

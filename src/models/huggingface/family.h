@@ -280,7 +280,7 @@ struct Family {
   std::string_view multi_query_flag = {};      ///< a flag, true where missing, that stands for one key/value head (Falcon)
   std::string_view q_heads_factor_key = {};    ///< query heads are so many times the key/value heads
   std::string_view q_heads_per_layer = {};     ///< a list with the number of query heads of each layer
-  std::int64_t layers_factor = 1;              ///< layers are so many times num_hidden_layers
+  std::string_view half_layers_key = {};       ///< a key with half the number of attention layers (LongCat's num_layers)
 
   Pairing pairing = Pairing::half;
   Pairing pairing_out = Pairing::unspecified;  ///< as pairing

@@ -16,11 +16,12 @@ class ShapeReader {
   Shape read() {
     const bool needed = part_.family.positions == HowPositionsAct::rotary;
     Shape shape;
-    shape.num_layers = take("num_layers", "num_hidden_layers", defaults_.layers, max_layers, true);
-    if (part_.family.layers_factor != 1) {
-      shape.num_layers *= part_.family.layers_factor;
-      provenance_.add("num_layers", shape.num_layers,
-                      part_.code(sentence(part_.family.layers_factor, " attention layers in each")));
+    const std::string half_key(part_.family.half_layers_key);
+    if (!half_key.empty() && config_.has(half_key)) {
+      shape.num_layers = 2 * take("num_layers", half_key.c_str(), 0, max_layers / 2, true);
+      provenance_.add("num_layers", shape.num_layers, "2 * " + config_.source(half_key));
+    } else {
+      shape.num_layers = take("num_layers", "num_hidden_layers", defaults_.layers, max_layers, true);
     }
     shape.num_q_heads = part_.family.q_heads_factor_key.empty()
                             ? take("num_q_heads", "num_attention_heads", defaults_.q_heads, max_heads, needed)
@@ -54,7 +55,7 @@ class ShapeReader {
   std::int64_t multiplied_heads() {
     const std::string key(part_.family.q_heads_factor_key);
     const std::int64_t kv_heads = take("num_kv_heads", "num_key_value_heads", defaults_.kv_heads, max_heads, true);
-    const std::int64_t factor = take(key.c_str(), key.c_str(), 0, max_heads / kv_heads, true);
+    const std::int64_t factor = take(key.c_str(), key.c_str(), defaults_.q_heads / kv_heads, max_heads / kv_heads, true);
     provenance_.add("num_q_heads", kv_heads * factor, sentence("num_key_value_heads * ", key));
     return kv_heads * factor;
   }
