@@ -88,6 +88,14 @@ TEST_F(Composite, LeavesOutAPartOfAnUnknownFamilyButNeverTheMainOne) {
   EXPECT_NE(sentence.find("llama"), sentence.npos) << sentence;
 }
 
+TEST_F(Composite, LeavesOutAPartWhoseOwnMainPartIsUnknown) {
+  const auto sam = model(R"({"model_type": "sam2_video", "vision_config": {"model_type": "sam2_vision_model",
+                             "backbone_config": {"model_type": "sam2_hiera_det_model"}}})");
+  EXPECT_EQ(sam.num_layers(), 4);
+  EXPECT_TRUE(sam.part_names().empty());
+  EXPECT_NE(texts_of(sam, "RP026").find("vision_config.backbone_config"), std::string::npos);
+}
+
 TEST_F(Composite, SaysThatItsTextPartIsMissing) {
   const auto tower_only = model(R"({"model_type": "mistral3", "vision_config": {"model_type": "pixtral"}})");
   EXPECT_EQ(tower_only.num_layers(), 24);

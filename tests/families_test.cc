@@ -4,16 +4,12 @@
 #include <algorithm>
 #include <cctype>
 #include <fstream>
-#include <set>
 #include <sstream>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
-#include "models/huggingface/families.h"
-#include "rotary/error.hpp"
 #include "rotary/model.hpp"
 #include "support/expected_layers.h"
 #include "support/temporary_folder.h"
@@ -106,57 +102,6 @@ TEST_P(ReadFamily, IsReadAsTransformersReadsIt) {
   ASSERT_EQ(part.num_layers(), expected["num_layers"].get<std::int64_t>());
   EXPECT_EQ(part.layer(0).turning(), Turning::not_a_rotation);
   EXPECT_STRNE(part.layer(0).reason(), "");
-}
-
-// ---- the table itself ---------------------------------------------------------------------------------------------------
-
-std::vector<Family> rows() {
-  std::vector<Family> all;
-  for (const auto& table : {text_families(), tower_families(), composite_families(), remote_families()}) {
-    all.insert(all.end(), table.begin(), table.end());
-  }
-  return all;
-}
-
-TEST(FamilyTable, HasEachModelTypeOnce) {
-  std::set<std::string_view> names;
-  for (const Family& row : rows()) EXPECT_TRUE(names.insert(row.model_type).second) << row.model_type;
-  EXPECT_GT(names.size(), 400u);
-}
-
-TEST(FamilyTable, HoldsTheMainPartOfEveryComposite) {
-  for (const Family& row : rows()) {
-    if (row.parts.empty() || row.own_layers) continue;
-    std::string_view main = row.parts.substr(row.parts.find('=') + 1);
-    main = main.substr(0, main.find(' '));
-    if (main.ends_with('*')) main.remove_suffix(1);
-    EXPECT_TRUE(main.empty() || find_family(main) != nullptr) << row.model_type << ": " << main;
-  }
-}
-
-TEST(FamilyTable, SaysWhyAFamilyDoesNotRotate) {
-  for (const Family& row : rows()) {
-    if (row.positions != HowPositionsAct::rotary) {
-      EXPECT_FALSE(row.why.empty()) << row.model_type;
-    }
-  }
-}
-
-/// Whatever a row says, a common file is read or refused as a file: no row breaks a rule of the rotation itself.
-TEST(FamilyTable, MakesNoRowThatCannotBeBuilt) {
-  const TemporaryFolder folder;
-  for (const Family& row : rows()) {
-    const json config = {{"model_type", row.model_type}, {"hidden_size", 1024},      {"num_hidden_layers", 4},
-                         {"num_attention_heads", 8},     {"num_key_value_heads", 2}, {"max_position_embeddings", 4096},
-                         {"intermediate_size", 4096},    {"vocab_size", 1000}};
-    try {
-      const ModelRotations model = read_model(folder.write("config.json", config.dump()).c_str());
-      EXPECT_GT(model.num_layers(), 0) << row.model_type;
-    } catch (const Error& error) {
-      EXPECT_NE(static_cast<int>(error.code()), static_cast<int>(ErrorCode::invalid_argument))
-          << row.model_type << ": " << error.what();
-    }
-  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Transformers, ReadFamily, testing::ValuesIn(names_of(cases())), test_name);

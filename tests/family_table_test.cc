@@ -64,6 +64,38 @@ TEST_F(FamilyTable, SaysWhyAFamilyDoesNotRotate) {
   }
 }
 
+TEST_F(FamilyTable, HoldsTheMainPartOfEveryComposite) {
+  for (const auto& table : tables()) {
+    for (const Family& family : table) {
+      if (family.parts.empty() || family.own_layers) continue;
+      std::string_view main = family.parts.substr(family.parts.find('=') + 1);
+      main = main.substr(0, main.find(' '));
+      if (main.ends_with('*')) main.remove_suffix(1);
+      EXPECT_TRUE(main.empty() || find_family(main) != nullptr) << family.model_type << ": " << main;
+    }
+  }
+}
+
+/// A common file is read, or refused as a file: no row breaks a rule of the rotation itself.
+TEST_F(FamilyTable, MakesNoRowThatCannotBeBuilt) {
+  for (const auto& table : tables()) {
+    for (const Family& family : table) {
+      SCOPED_TRACE(family.model_type);
+      try {
+        const ModelRotations common = model({{"model_type", family.model_type},
+                                             {"hidden_size", 1024},
+                                             {"num_hidden_layers", 4},
+                                             {"num_attention_heads", 8},
+                                             {"num_key_value_heads", 2},
+                                             {"max_position_embeddings", 4096}});
+        EXPECT_GT(common.num_layers(), 0);
+      } catch (const Error& error) {
+        EXPECT_NE(static_cast<int>(error.code()), static_cast<int>(ErrorCode::invalid_argument)) << error.what();
+      }
+    }
+  }
+}
+
 /// Either the class's defaults suffice, or the error names a key that must be given.
 TEST_F(FamilyTable, ReadsEveryTextFamilyWithItsNameAlone) {
   std::size_t read = 0;

@@ -36,6 +36,12 @@ Found<Sections> read_sections(const Part& part, const RopeAnswer& answer) {
   return {otherwise, part.class_default("mrope_section " + nlohmann::json(otherwise).dump())};
 }
 
+/// Dealt axes: the code gives the first one whatever the sections of the class leave over.
+void fill_up(Sections& sections, std::int64_t num_pairs) {
+  const std::int64_t sum = std::accumulate(sections.begin(), sections.end(), std::int64_t{0});
+  if (sum < num_pairs) sections.front() += num_pairs - sum;
+}
+
 void check_sum(const Part& part, const Found<Sections>& sections, std::int64_t num_pairs) {
   const std::int64_t sum = std::accumulate(sections.value.begin(), sections.value.end(), std::int64_t{0});
   if (sum == num_pairs) return;
@@ -178,9 +184,12 @@ void read_axes(const Part& part, const std::string& sort, std::int64_t head_dim,
     return provenance.add("axes", 2, part.code("pairs follow rows and columns in turn"));
   }
   if (part.family.axes >= Axes::vision_rows) return read_tower(part, sort, head_dim, answer, layout, provenance);
-  const Found<Sections> sections = read_sections(part, answer);
+  const bool from_file = (answer.keys && sections_in(*answer.keys)) || sections_in(part.config);
+  Found<Sections> sections = read_sections(part, answer);
   if (sections.value.empty()) return;  // text only: all axes would be equal
-  check_sum(part, sections, answer.rotary_dim / 2);
+  const std::int64_t num_pairs = answer.rotary_dim / 2;
+  if (part.family.axes == Axes::dealt && !from_file) fill_up(sections.value, num_pairs);
+  check_sum(part, sections, num_pairs);
   layout.axis = axes_of_sections(part, answer, sections.value);
   provenance.add("mrope_section", sections);
 }

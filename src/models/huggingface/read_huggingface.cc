@@ -68,9 +68,9 @@ class FileReader {
       const Family& family = family_called(options_.family);
       findings_.warn("RP022", sentence("read as ", family.model_type, ", though model_type is ", quoted(model_type)));
       const ConfigObject object = family.parts.empty() ? place_of_text(family) : config_;
-      parts = read_object(object, family, "", 0);
+      parts = read_object(object, family, "", 0, true);
     } else {
-      parts = read_object(config_, family_called(model_type), "", 0);
+      parts = read_object(config_, family_called(model_type), "", 0, true);
     }
     ModelDescription model = std::move(parts.front().description);
     for (std::size_t i = 1; i < parts.size(); ++i) {
@@ -118,8 +118,9 @@ class FileReader {
     return config_;
   }
 
-  /// What an object holds, the main part first.
-  std::vector<NamedPart> read_object(const ConfigObject& object, const Family& family, const std::string& path, int depth) {
+  /// What an object holds, the main part first. Where it is not needed, families that are not in the table are left out.
+  std::vector<NamedPart> read_object(const ConfigObject& object, const Family& family, const std::string& path, int depth,
+                                     bool needed) {
     std::vector<NamedPart> parts;
     if (family.parts.empty() || family.own_layers) parts.push_back({path, read_layers(object, family, depth > 0)});
     if (family.parts.empty()) return parts;
@@ -131,10 +132,10 @@ class FileReader {
     const std::vector<PartPlace> places = places_of(family.parts);
     for (const PartPlace& place : places) {
       const bool is_main = parts.empty();
-      for (NamedPart& part : read_place(object, place, is_main, path, depth)) parts.push_back(std::move(part));
-      if (is_main && parts.empty() && &place == &places.front()) read_flat(object, family, place, path, parts);
+      for (NamedPart& part : read_place(object, place, path, depth, needed && is_main)) parts.push_back(std::move(part));
+      if (needed && parts.empty() && &place == &places.front()) read_flat(object, family, place, path, parts);
     }
-    if (parts.empty()) {
+    if (parts.empty() && needed) {
       fail_file(config_.path(), "a config of ", family.model_type, " must have one of its parts (", family.parts,
                 "), got none");
     }
@@ -149,20 +150,20 @@ class FileReader {
     return part;
   }
 
-  std::vector<NamedPart> read_place(const ConfigObject& outer, const PartPlace& place, bool is_main,
-                                    const std::string& path, int depth) {
+  std::vector<NamedPart> read_place(const ConfigObject& outer, const PartPlace& place, const std::string& path, int depth,
+                                    bool needed) {
     const auto object = outer.object(place.key);
     if (!object) return {};
     const auto own = object->text("model_type");
     if (place.family.empty() && !own) object->refuse("model_type", "must say which family this part is");
     const std::string model_type = place.any_type && own ? own->value : place.family;
-    const Family* family = is_main ? &family_called(model_type) : find_family(model_type);
+    const Family* family = needed ? &family_called(model_type) : find_family(model_type);
     if (family == nullptr) {
       findings_.warn(
           "RP026", sentence(outer.key(place.key), " is left out: its family ", quoted(model_type), " is not in the table"));
       return {};
     }
-    return read_object(*object, *family, path.empty() ? place.key : path + "." + place.key, depth + 1);
+    return read_object(*object, *family, path.empty() ? place.key : path + "." + place.key, depth + 1, needed);
   }
 
   /// Old files of some composites keep the first part's keys at the top level; in others the code would not find them there.

@@ -99,6 +99,7 @@ class PartReader {
       layer.provenance.add("num_q_heads", layer.num_q_heads, one.q_heads->source);
     }
     if (const SortRope* rope = rope_of(one.sort)) heads_of_sort(*rope, layer);
+    if (layer.num_q_heads == 0 && family_.positions != HowPositionsAct::rotary) return;  // the file does not say
     if (layer.num_q_heads < 1 || layer.num_q_heads > max_heads || layer.num_kv_heads < 1 ||
         layer.num_kv_heads > max_heads || layer.num_q_heads % layer.num_kv_heads != 0) {
       fail_file(config_.path(), "the key/value heads of a layer must divide its query heads, got ", layer.num_kv_heads,

@@ -103,7 +103,9 @@ class ShapeReader {
 
   std::int64_t head_dim(std::int64_t num_q_heads, bool needed) {
     Found<std::int64_t> width{};
-    if (const auto given = config_.count("head_dim"); given && !part_.family.head_dim_is_hidden_over_heads) width = *given;
+    // Classes of attention without rotation may save a width of 0.
+    const auto given = needed ? config_.count("head_dim") : config_.whole_number("head_dim");
+    if (given && given->value != 0 && !part_.family.head_dim_is_hidden_over_heads) width = *given;
     else if (defaults_.head_dim != 0 && !config_.is_null("head_dim")) {
       width = {defaults_.head_dim, part_.class_default(sentence(defaults_.head_dim))};
     } else {
