@@ -18,6 +18,7 @@
 #include "rotary/precision.hpp"
 #include "rotary/rotate.hpp"
 #include "rotary/rotation.hpp"
+#include "rotary/sinusoidal.hpp"
 #include "rotary/tensor.hpp"
 #include "rotary/tensor_file.hpp"
 #include "rotary/verify.hpp"
