@@ -13,8 +13,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   return answer([&] {
     // JSON starts with a space as well as with a brace: that space asks for lenient reading.
     const ReadOptions options{.lenient = size > 0 && data[0] == ' '};
-    const nlohmann::json json = parse_json({reinterpret_cast<const char*>(data), size}, "config.json");
+    const nlohmann::json json =
+        parse_json({reinterpret_cast<const char*>(data), size}, "config.json", {.python_constants = true});
     if (!json.is_object()) return;
-    use(looks_like_params(json) ? read_params(json, "params.json", options) : read_huggingface(json, "config.json", options));
+    use(looks_like_params(json) ? read_params(json, "params.json", options)
+                                : read_huggingface(json, "config.json", options));
   });
 }

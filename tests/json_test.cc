@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -88,6 +90,24 @@ TEST(Json, ReadsAFileAndNamesItInErrors) {
   EXPECT_EQ(error_sentence(ErrorCode::invalid_file, [] { read_json("/no/such/config.json"); }),
             "/no/such/config.json: cannot be opened: No such file or directory");
   EXPECT_EQ(error_sentence(ErrorCode::invalid_file, [] { read_json("/"); }), "/: must be a regular file");
+}
+
+TEST(Json, TakesPythonsConstantsOnlyWhereAsked) {
+  const char* text = R"({"a": NaN, "b": [Infinity, -Infinity], "c": "NaN \"Infinity\" \\", "d": 1})";
+  EXPECT_NE(error_sentence(ErrorCode::invalid_file, [&] { parse_json(text, "x"); }).find("must be JSON"),
+            std::string::npos);
+  const nlohmann::json value = parse_json(text, "x", {.python_constants = true});
+  EXPECT_TRUE(std::isnan(value["a"].get<double>()));
+  EXPECT_EQ(value["b"][0].get<double>(), std::numeric_limits<double>::infinity());
+  EXPECT_EQ(value["b"][1].get<double>(), -std::numeric_limits<double>::infinity());
+  EXPECT_EQ(value["c"], "NaN \"Infinity\" \\");
+  EXPECT_EQ(value["d"], 1);
+}
+
+TEST(Json, StillRefusesWhatPythonDoesNotWriteEither) {
+  for (const char* text : {R"({"a": nan})", R"({"a": Inf})", R"({"a": NaNs})", R"({"a": +Infinity})", R"({NaN: 1})"}) {
+    EXPECT_THROW(parse_json(text, "x", {.python_constants = true}), Error) << text;
+  }
 }
 
 }  // namespace

@@ -213,6 +213,20 @@ TEST_F(ReadModel, RefusesNumbersThatCannotBeMeantWithTheirKey_C7) {
   }
 }
 
+/// Published files of models with state-space layers have "time_step_limit": [0.0, Infinity].
+TEST_F(ReadModel, PassesOverPythonsConstantsUnderKeysThatItDoesNotRead) {
+  const std::string path = folder_.write("config.json", R"({"time_step_limit": [0.0, Infinity, -Infinity, NaN],
+      "_name_or_path": "NaN/Infinity", "model_type": "llama", "hidden_size": 512, "num_hidden_layers": 4,
+      "num_attention_heads": 8, "max_position_embeddings": 4096, "rope_theta": 10000.0})");
+  EXPECT_EQ(read_model(path.c_str()).layer(0).rotation().head_dim(), 64);
+}
+
+TEST_F(ReadModel, NamesPythonsConstantsWhereItNeedsANumber) {
+  const std::string path = folder_.write("config.json", R"({"model_type": "llama", "hidden_size": 512,
+      "num_hidden_layers": 4, "num_attention_heads": 8, "max_position_embeddings": 4096, "rope_theta": -Infinity})");
+  expect_names(error_sentence(ErrorCode::invalid_file, [&] { read_model(path.c_str()); }), {"rope_theta", "-Infinity"});
+}
+
 TEST_F(ReadModel, WarnsAboutABaseBelowEveryModels_C10) {
   EXPECT_TRUE(warns(model(R"({"rope_theta": 1})"), "rope_theta 1"));
 }

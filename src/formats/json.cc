@@ -1,8 +1,10 @@
 #include "formats/json.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <iterator>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
@@ -46,6 +48,49 @@ std::string reason(const json::exception& error) {
   return printable(prefix == what.npos ? what : what.substr(prefix + 2));
 }
 
+/// The names that Python's json writes for numbers that are not finite. nlohmann's lexer stops at them; it is given a string
+/// of as many DELs as fit between quotes, so that nothing moves. (JSON allows DEL in strings; a text that has one is left as
+/// it is.)
+struct PythonConstant {
+  std::string_view name;
+  double value;
+};
+constexpr std::array python_constants{
+    PythonConstant{"-Infinity", -std::numeric_limits<double>::infinity()},
+    PythonConstant{"Infinity", std::numeric_limits<double>::infinity()},
+    PythonConstant{"NaN", std::numeric_limits<double>::quiet_NaN()},
+};
+constexpr char stand_in = '\x7f';
+
+std::string with_stand_ins(std::string_view text) {
+  std::string result(text);
+  bool inside_string = false;
+  for (std::size_t i = 0; i < result.size(); ++i) {
+    if (inside_string) {
+      if (result[i] == '\\') ++i;
+      else if (result[i] == '"') inside_string = false;
+      continue;
+    }
+    inside_string = result[i] == '"';
+    for (const PythonConstant& constant : python_constants) {
+      const std::size_t length = constant.name.size();
+      if (result.compare(i, length, constant.name) != 0) continue;
+      result.replace(i, length, '"' + std::string(length - 2, stand_in) + '"');
+      i += length - 1;
+      break;
+    }
+  }
+  return result;
+}
+
+const PythonConstant* constant_of(std::string_view text) {
+  if (text.empty() || text.find_first_not_of(stand_in) != text.npos) return nullptr;
+  for (const PythonConstant& constant : python_constants) {
+    if (constant.name.size() == text.size() + 2) return &constant;
+  }
+  return nullptr;
+}
+
 /// Receives the parser's events, builds the value, and refuses what nlohmann would let through. (nlohmann's own builder
 /// with a callback looks at all members of an object again after each: quadratic in the length of a safetensors header.)
 class Builder {
@@ -63,7 +108,10 @@ class Builder {
   bool number_integer(json::number_integer_t value) { return place(value); }
   bool number_unsigned(json::number_unsigned_t value) { return place(value); }
   bool number_float(json::number_float_t value, const std::string&) { return place(value); }
-  bool string(std::string& value) { return place(std::move(value)); }
+  bool string(std::string& value) {
+    const PythonConstant* constant = limits_.python_constants ? constant_of(value) : nullptr;
+    return constant != nullptr ? place(constant->value) : place(std::move(value));
+  }
   bool binary(json::binary_t& value) { return place(std::move(value)); }
   bool start_object(std::size_t) { return open(json::object()); }
   bool end_object() { return close(); }
@@ -72,6 +120,7 @@ class Builder {
 
   bool key(std::string& key) {
     count();
+    if (limits_.python_constants && constant_of(key) != nullptr) refuse("keys must be strings");
     const auto [member, is_new] = open_.back()->emplace(key, nullptr);
     if (!is_new) {
       if (limits_.repeated_keys == nullptr)
@@ -149,7 +198,12 @@ json parse_json(std::string_view text, const std::string& name, const JsonLimits
   if (const std::size_t zero = text.find('\0'); zero != text.npos) {
     fail_file(name, "JSON must not hold a zero byte, got one at byte ", zero);
   }
-  Builder builder(text, name, limits);
+  std::string replaced;
+  JsonLimits own = limits;
+  own.python_constants = limits.python_constants && text.find(stand_in) == text.npos &&
+                         (text.find("NaN") != text.npos || text.find("Infinity") != text.npos);
+  if (own.python_constants) text = replaced = with_stand_ins(text);
+  Builder builder(text, name, own);
   json::sax_parse(builder.begin(), builder.end(), &builder);
   return std::move(builder.value());
 }

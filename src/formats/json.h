@@ -19,6 +19,8 @@ struct JsonLimits {
   std::int64_t max_values = 4'000'000;  ///< keys count too
   /// Where given, a key that stands twice in an object is added here instead of refused, and its last value counts.
   std::vector<std::string>* repeated_keys = nullptr;
+  /// Take NaN, Infinity and -Infinity, which Python's json writes and RFC 8259 does not know, for the doubles that they name.
+  bool python_constants = false;
 };
 
 /// `name` stands in errors for the place where the text came from.

@@ -71,9 +71,22 @@ bool ConfigObject::is_null(const std::string& key) const {
 
 std::string ConfigObject::source(const std::string& key) const { return origin_ + ": " + this->key(key); }
 
+namespace {
+
+/// As the file has it; nlohmann writes null for numbers that are not finite.
+std::string as_written(const nlohmann::json& value) {
+  if (value.is_number_float() && !std::isfinite(value.get<double>())) {
+    const auto number = value.get<double>();
+    return std::isnan(number) ? "NaN" : number > 0 ? "Infinity" : "-Infinity";
+  }
+  return value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace
+
 void ConfigObject::refuse(const std::string& key, const std::string& rule) const {
   const nlohmann::json* value = at_path(*object_, spelled(key));
-  std::string got = value != nullptr ? value->dump(-1, ' ', true, nlohmann::json::error_handler_t::replace) : "nothing";
+  std::string got = value != nullptr ? as_written(*value) : "nothing";
   constexpr std::size_t enough = 60;
   if (got.size() > enough) got = got.substr(0, enough) + "...";
   fail_file(path_, this->key(key), " ", rule, ", got ", got);
@@ -142,7 +155,8 @@ std::optional<Found<std::vector<std::int64_t>>> ConfigObject::whole_numbers(cons
   for (const auto& entry : *value) {
     const auto number = entry.is_boolean() ? std::optional<std::int64_t>(entry.get<bool>()) : whole(entry, 0);
     if (!number) {
-      fail_file(path_, this->key(key), " must hold whole numbers, got ", entry.dump(), " in place ", found.value.size());
+      fail_file(path_, this->key(key), " must hold whole numbers, got ", as_written(entry), " in place ",
+                found.value.size());
     }
     found.value.push_back(*number);
   }
@@ -156,7 +170,7 @@ std::optional<Found<std::vector<std::string>>> ConfigObject::texts(const std::st
   Found<std::vector<std::string>> found{{}, source(key)};
   for (const auto& entry : *value) {
     if (!entry.is_string()) {
-      fail_file(path_, this->key(key), " must hold strings, got ", entry.dump(), " in place ", found.value.size());
+      fail_file(path_, this->key(key), " must hold strings, got ", as_written(entry), " in place ", found.value.size());
     }
     found.value.push_back(entry.get<std::string>());
   }
@@ -184,7 +198,8 @@ std::optional<Found<std::vector<double>>> ConfigObject::positive_numbers(const s
   Found<std::vector<double>> found{{}, source(key)};
   for (const auto& entry : *value) {
     if (!entry.is_number() || !std::isfinite(entry.get<double>()) || entry.get<double>() <= 0) {
-      fail_file(path_, this->key(key), " must hold positive numbers, got ", entry.dump(), " in place ", found.value.size());
+      fail_file(path_, this->key(key), " must hold positive numbers, got ", as_written(entry), " in place ",
+                found.value.size());
     }
     found.value.push_back(entry.get<double>());
   }

@@ -27,7 +27,7 @@ bool is_gguf(const std::string& path) {
 ModelDescription describe(const std::string& file, const ReadOptions& options) {
   if (is_gguf(file)) return read_gguf(file, options);
   std::vector<std::string> repeated_keys;
-  JsonLimits limits;
+  JsonLimits limits{.python_constants = true};  // published files have them, under keys that are not read here
   if (options.lenient) limits.repeated_keys = &repeated_keys;
   const nlohmann::json json = read_json(file, limits);
   if (!json.is_object()) fail_file(file, "a config must be a JSON object, got ", json.type_name());

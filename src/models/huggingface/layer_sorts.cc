@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <functional>
 #include <string_view>
 
@@ -427,7 +428,9 @@ class TurningReader {
     std::vector<bool> turns;
     for (const auto& entry : list) {
       if (!entry.is_number() && !entry.is_null()) config_.refuse(key, "must hold numbers");
-      turns.push_back(entry.is_number() && entry.get<double>() != 0);
+      const double base = entry.is_number() ? entry.get<double>() : 0;
+      if (!std::isfinite(base)) config_.refuse(key, "must hold finite numbers");
+      turns.push_back(base != 0);
     }
     provenance_.add(key, list, config_.source(key) + " (0 means that the layer does not turn)");
     return turns;
