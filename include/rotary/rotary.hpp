@@ -14,6 +14,7 @@
 #include "rotary/parallel.hpp"
 #include "rotary/plot.hpp"
 #include "rotary/position_axes.hpp"
+#include "rotary/position_bias.hpp"
 #include "rotary/positions.hpp"
 #include "rotary/precision.hpp"
 #include "rotary/rotate.hpp"

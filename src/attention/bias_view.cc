@@ -1,0 +1,46 @@
+#include "attention/bias_view.h"
+
+#include <cmath>
+
+#include "base/apart.h"
+#include "base/fail.h"
+
+namespace rotary {
+
+void check_bias_view(const char* operation, const TensorView& out, std::int64_t num_heads, const Positions& q_positions,
+                     const Positions& k_positions) {
+  if (!out) fail_argument(operation, "out must be given");
+  if (!is_real_float(out.dtype())) {
+    fail_argument(operation, "out must be float64, float32, float16 or bfloat16, got ", name(out.dtype()));
+  }
+  for (int i = 0; i < out.rank(); ++i) {
+    if (Axes("BHQK").find(out.axes()[i]) < 0) {
+      fail_argument(operation, "out must have axes among B, H, Q and K, got \"", out.axes().c_str(), "\"");
+    }
+  }
+  if (out.size('H') != num_heads) {
+    fail_argument(operation, "out must have ", num_heads, " heads along H, got ", out.size('H'));
+  }
+  if (overlaps_itself(out)) fail_argument(operation, "the elements of out must not overlap each other");
+  for (const Positions& positions : {q_positions, k_positions}) {
+    check_apart(operation, "out", out, "the positions", positions.position_ids);
+    check_apart(operation, "out", out, "the positions", positions.offsets);
+  }
+}
+
+SidePositions::SidePositions(const char* operation, const Positions& positions, std::int64_t batch, std::int64_t length,
+                             PositionNumbers numbers)
+    : positions_(operation, positions, {.batch = batch, .length = length}, 1) {
+  if (numbers == PositionNumbers::any) return;
+  for (std::int64_t b = 0; b < batch; ++b) {
+    for (std::int64_t s = 0; s < length; ++s) {
+      const double position = at(b, s);
+      if (position != std::nearbyint(position)) {
+        fail_argument(operation, "positions must be whole numbers, to find a distance in a table, got ", position,
+                      " for token ", s, " of row ", b);
+      }
+    }
+  }
+}
+
+}  // namespace rotary
