@@ -1,0 +1,89 @@
+#include "rotary/shaw.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "attention/bias_view.h"
+#include "base/apart.h"
+#include "base/element.h"
+#include "base/fail.h"
+#include "base/parallel.h"
+
+namespace rotary {
+namespace {
+
+constexpr const char* operation = "shaw_scores";
+
+void check_read(const ConstTensorView& view, const char* what, const char* needed, const char* allowed) {
+  if (!view) fail_argument(operation, what, " must be given");
+  if (!is_real_float(view.dtype())) {
+    fail_argument(operation, what, " must be float64, float32, float16 or bfloat16, got ", name(view.dtype()));
+  }
+  bool fits = true;
+  for (const char* axis = needed; *axis != '\0'; ++axis) fits = fits && view.has(*axis);
+  for (int i = 0; i < view.rank(); ++i) fits = fits && Axes(allowed).find(view.axes()[i]) >= 0;
+  if (!fits) {
+    fail_argument(operation, what, " must have the axes ", needed, " and others among ", allowed, ", got \"",
+                  view.axes().c_str(), "\"");
+  }
+}
+
+void check(const TensorView& out, const ConstTensorView& q, const ConstTensorView& table, const ShawOptions& options) {
+  check_read(q, "q", "SD", "BSHD");
+  check_read(table, "table", "ND", "NHD");
+  if (table.size('N') % 2 == 0) {
+    fail_argument(operation, "table must have a row for each distance from -reach to reach, an odd number, got ",
+                  table.size('N'));
+  }
+  if (table.size('D') != q.size('D') || q.size('D') == 0) {
+    fail_argument(operation, "table must be as wide as q along D, at least 1, got ", table.size('D'), " for ", q.size('D'));
+  }
+  if (table.has('H') && table.size('H') != q.size('H')) {
+    fail_argument(operation, "table must have as many heads as q, or no axis H, got ", table.size('H'), " for ",
+                  q.size('H'));
+  }
+  if (!std::isfinite(options.scale)) fail_argument(operation, "scale must be finite, got ", options.scale);
+  check_bias_view(operation, out, q.size('H'), options.q_positions, options.k_positions);
+  if (out.size('B') != q.size('B') || out.size('Q') != q.size('S')) {
+    fail_argument(operation, "out must be as long as q along B and Q, got ", out.size('B'), " and ", out.size('Q'), " for ",
+                  q.size('B'), " and ", q.size('S'));
+  }
+  check_apart(operation, "out", out, "q", q);
+  check_apart(operation, "out", out, "table", table);
+}
+
+}  // namespace
+
+void shaw_scores(const TensorView& out, const ConstTensorView& q, const ConstTensorView& table,
+                 const ShawOptions& options) {
+  check(out, q, table, options);
+  const std::int64_t batch = q.size('B'), num_queries = q.size('S'), num_keys = out.size('K'), heads = q.size('H');
+  const SidePositions queries("shaw_scores, q_positions", options.q_positions, batch, num_queries, PositionNumbers::whole);
+  const SidePositions keys("shaw_scores, k_positions", options.k_positions, batch, num_keys, PositionNumbers::whole);
+  const std::int64_t width = q.size('D'), reach = table.size('N') / 2;
+  const double scale = options.scale != 0 ? options.scale : 1 / std::sqrt(static_cast<double>(width));
+
+  parallel_for(options.executor, batch * heads * num_queries, [&](std::int64_t task) {
+    const std::int64_t b = task / num_queries / heads, h = task / num_queries % heads, i = task % num_queries;
+    const std::int64_t query = b * q.stride('B') + h * q.stride('H') + i * q.stride('S');
+    std::vector<double> products;  // of the query with every row of the table
+    for (std::int64_t n = 0; n < table.size('N'); ++n) {
+      const std::int64_t row = n * table.stride('N') + h * table.stride('H');
+      double sum = 0;
+      for (std::int64_t d = 0; d < width; ++d) {
+        sum += load_element(q.dtype(), q.data(), query + d * q.stride('D')) *
+               load_element(table.dtype(), table.data(), row + d * table.stride('D'));
+      }
+      products.push_back(scale * sum);
+    }
+    const std::int64_t at = b * out.stride('B') + h * out.stride('H') + i * out.stride('Q');
+    for (std::int64_t j = 0; j < num_keys; ++j) {
+      const auto distance = static_cast<std::int64_t>(keys.at(b, j) - queries.at(b, i));
+      const std::int64_t row = std::clamp(distance, -reach, reach) + reach;
+      store_element(out.dtype(), out.data(), at + j * out.stride('K'), products[static_cast<std::size_t>(row)]);
+    }
+  });
+}
+
+}  // namespace rotary
