@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "attention/causal.h"
+#include "attention/tensor_checks.h"
 #include "base/apart.h"
 #include "base/fail.h"
 #include "rotary/isa.hpp"
@@ -11,60 +12,30 @@ namespace rotary {
 namespace {
 
 constexpr const char* operation = "attention";
-constexpr std::int64_t max_width = 1 << 16;  // keeps every size of the workspace representable
-
-void check_given(const ConstTensorView& view, const char* what) {
-  if (!view) fail_argument(operation, what, " must be given");
-  if (!is_real_float(view.dtype())) {
-    fail_argument(operation, what, " must be float64, float32, float16 or bfloat16, got ", name(view.dtype()));
-  }
-}
-
-/// Every axis of the view must be among `letters`.
-void check_axes(const ConstTensorView& view, const char* what, const char* letters) {
-  for (int i = 0; i < view.rank(); ++i) {
-    if (Axes(letters).find(view.axes()[i]) < 0) {
-      fail_argument(operation, what, " must have axes among ", letters, ", got \"", view.axes().c_str(), "\"");
-    }
-  }
-}
+constexpr TensorChecks checks{operation};
 
 void check_tensor(const ConstTensorView& view, const char* what) {
-  check_given(view, what);
+  checks.given(view, what);
   if (view.has('T')) {
     fail_argument(operation, what, " must be one sequence per batch row (axis S), got packed tokens \"",
                   view.axes().c_str(), "\"");
   }
-  check_axes(view, what, "BSHD");
-  for (const char axis : {'S', 'D'}) {
-    if (!view.has(axis))
-      fail_argument(operation, what, " must have the axis ", axis, ", got \"", view.axes().c_str(), "\"");
-  }
-  if (view.size('D') < 1 || view.size('D') > max_width) {
-    fail_argument(operation, "the width of ", what, " must be 1 to ", max_width, ", got ", view.size('D'));
-  }
-}
-
-void check_size(char axis, const ConstTensorView& view, const char* what, std::int64_t expected, const char* whose) {
-  if (view.size(axis) == expected) return;
-  fail_argument(operation, what, " must be as long as ", whose, " along ", axis, ", got ", view.size(axis), " and ",
-                expected);
+  checks.axes(view, what, "BSHD");
+  for (const char axis : {'S', 'D'}) checks.has(axis, view, what);
+  checks.width(view, what);
 }
 
 void check_shapes(const AttentionProblem& p) {
-  check_size('B', p.k, "k", p.batch, "q");
-  check_size('B', p.v, "v", p.batch, "q");
-  check_size('D', p.k, "k", p.head_dim, "q");
-  check_size('S', p.v, "v", p.num_keys, "k");
-  check_size('H', p.v, "v", p.num_kv_heads, "k");
-  check_size('B', p.out, "out", p.batch, "q");
-  check_size('S', p.out, "out", p.num_queries, "q");
-  check_size('H', p.out, "out", p.num_q_heads, "q");
-  check_size('D', p.out, "out", p.value_dim, "v");
-  if (p.num_q_heads > 0 && (p.num_kv_heads == 0 || p.num_q_heads % p.num_kv_heads != 0)) {
-    fail_argument(operation, "the number of query heads must be a multiple of the number of KV heads, got ", p.num_q_heads,
-                  " and ", p.num_kv_heads);
-  }
+  checks.size('B', p.k, "k", p.batch, "q");
+  checks.size('B', p.v, "v", p.batch, "q");
+  checks.size('D', p.k, "k", p.head_dim, "q");
+  checks.size('S', p.v, "v", p.num_keys, "k");
+  checks.size('H', p.v, "v", p.num_kv_heads, "k");
+  checks.size('B', p.out, "out", p.batch, "q");
+  checks.size('S', p.out, "out", p.num_queries, "q");
+  checks.size('H', p.out, "out", p.num_q_heads, "q");
+  checks.size('D', p.out, "out", p.value_dim, "v");
+  checks.heads(p.num_q_heads, p.num_kv_heads);
 }
 
 void check_mask(const AttentionProblem& p) {
@@ -74,8 +45,8 @@ void check_mask(const AttentionProblem& p) {
                   "attn_mask is added to the scores: make a boolean one 0 where a key may be seen and -infinity "
                   "elsewhere");
   }
-  check_given(mask, "attn_mask");
-  check_axes(mask, "attn_mask", "BHQK");
+  checks.given(mask, "attn_mask");
+  checks.axes(mask, "attn_mask", "BHQK");
   const struct {
     char axis;
     std::int64_t length;
@@ -91,10 +62,10 @@ void check_lse(const AttentionProblem& p) {
   if (p.lse.dtype() != DType::f32 && p.lse.dtype() != DType::f64) {
     fail_argument(operation, "lse must be float32 or float64, got ", name(p.lse.dtype()));
   }
-  check_axes(p.lse, "lse", "BSH");
-  check_size('B', p.lse, "lse", p.batch, "q");
-  check_size('S', p.lse, "lse", p.num_queries, "q");
-  check_size('H', p.lse, "lse", p.num_q_heads, "q");
+  checks.axes(p.lse, "lse", "BSH");
+  checks.size('B', p.lse, "lse", p.batch, "q");
+  checks.size('S', p.lse, "lse", p.num_queries, "q");
+  checks.size('H', p.lse, "lse", p.num_q_heads, "q");
 }
 
 void check_written(const TensorView& written, const char* what, const AttentionProblem& p,
@@ -114,10 +85,6 @@ void check_written(const TensorView& written, const char* what, const AttentionP
   for (const auto& [view, name] : read) {
     check_apart(operation, what, written, name, view);
   }
-}
-
-bool says_something(const Positions& positions) {
-  return positions.offset != 0 || positions.offsets || positions.position_ids || positions.cu_seqlens;
 }
 
 void resolve_rotation(AttentionProblem& p, const AttentionOptions& options) {

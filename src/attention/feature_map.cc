@@ -1,0 +1,176 @@
+#include "attention/feature_map.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/element.h"
+#include "base/fail.h"
+
+namespace rotary {
+namespace {
+
+constexpr std::int64_t max_features = 1 << 20;
+
+bool has_projection(const FeatureMap& map) noexcept {
+  return map.features == Features::favor_plus || map.features == Features::favor_relu;
+}
+
+double element(const ConstTensorView& projection, std::int64_t feature, std::int64_t channel) noexcept {
+  return load_element(projection.dtype(), projection.data(),
+                      feature * projection.stride('N') + channel * projection.stride('D'));
+}
+
+void check_projection(const char* operation, const FeatureMap& map, std::int64_t head_dim) {
+  const ConstTensorView& p = map.projection;
+  const char* const features = name(map.features);
+  if (!p) fail_argument(operation, features, " needs a projection: give one, or draw it with favor_projection");
+  if (p.dtype() != DType::f32 && p.dtype() != DType::f64) {
+    fail_argument(operation, "the projection of ", features, " must be float32 or float64, got ", name(p.dtype()));
+  }
+  if (p.rank() != 2 || !p.has('N') || !p.has('D')) {
+    fail_argument(operation, "the projection of ", features, " must have the axes N and D, got \"", p.axes().c_str(), "\"");
+  }
+  if (p.size('D') != head_dim) {
+    fail_argument(operation, "the projection of ", features, " must be as wide as q and k, got ", p.size('D'), " and ",
+                  head_dim);
+  }
+  for (std::int64_t f = 0; f < p.size('N'); ++f) {
+    for (std::int64_t d = 0; d < head_dim; ++d) {
+      if (!std::isfinite(element(p, f, d))) fail_argument(operation, "the projection of ", features, " must be finite");
+    }
+  }
+}
+
+std::int64_t count_features(const FeatureMap& map, std::int64_t head_dim) noexcept {
+  switch (map.features) {
+    case Features::one_plus_cos: return 1 + head_dim;
+    case Features::taylor2: return 1 + head_dim + head_dim * (head_dim + 1) / 2;
+    case Features::favor_plus:
+    case Features::favor_relu: return map.projection.size('N');
+    default: return head_dim;
+  }
+}
+
+double square_root_of_scale(const FeatureMap& map, std::int64_t head_dim) noexcept {
+  return map.scale != 0 ? std::sqrt(map.scale) : std::pow(static_cast<double>(head_dim), -0.25);
+}
+
+}  // namespace
+
+const char* name(Features features) noexcept {
+  switch (features) {
+    case Features::identity: return "identity";
+    case Features::relu: return "relu";
+    case Features::elu_plus_1: return "elu_plus_1";
+    case Features::one_plus_cos: return "one_plus_cos";
+    case Features::taylor2: return "taylor2";
+    case Features::favor_plus: return "favor_plus";
+    case Features::favor_relu: return "favor_relu";
+  }
+  return "unknown";
+}
+
+void check_feature_map(const char* operation, const FeatureMap& map, std::int64_t head_dim) {
+  if (has_projection(map)) check_projection(operation, map, head_dim);
+  else if (map.projection) fail_argument(operation, name(map.features), " takes no projection");
+  if (!std::isfinite(map.scale) || map.scale < 0) {
+    fail_argument(operation, "the scale of a feature map must be finite and not negative, got ", map.scale);
+  }
+  if (!std::isfinite(map.epsilon) || map.epsilon < 0) {
+    fail_argument(operation, "the epsilon of a feature map must be finite and not negative, got ", map.epsilon);
+  }
+  const std::int64_t features = count_features(map, head_dim);
+  if (features < 1 || features > max_features) {
+    fail_argument(operation, name(map.features), " must give 1 to ", max_features, " features, got ", features, " for ",
+                  head_dim, " channels");
+  }
+}
+
+std::int64_t num_features(const FeatureMap& map, std::int64_t head_dim) {
+  if (head_dim < 1 || head_dim > 1 << 16) {
+    fail_argument("num_features", "head_dim must be 1 to ", 1 << 16, ", got ", head_dim);
+  }
+  check_feature_map("num_features", map, head_dim);
+  return count_features(map, head_dim);
+}
+
+template <class T>
+FeatureRows<T>::FeatureRows(const FeatureMap& map, std::int64_t head_dim)
+    : features_(map.features),
+      head_dim_(head_dim),
+      num_features_(count_features(map, head_dim)),
+      root_scale_(static_cast<T>(square_root_of_scale(map, head_dim))),
+      epsilon_(static_cast<T>(map.epsilon)) {
+  if (!has_projection(map)) return;
+  for (std::int64_t d = 0; d < head_dim; ++d) {
+    for (std::int64_t f = 0; f < num_features_; ++f) projection_.push_back(static_cast<T>(element(map.projection, f, d)));
+  }
+}
+
+template <class T>
+void FeatureRows<T>::map(T* x, T* features) const noexcept {
+  const bool scaled = features_ == Features::taylor2 || !projection_.empty();
+  if (scaled) {
+    for (std::int64_t d = 0; d < head_dim_; ++d) x[d] *= root_scale_;
+  }
+  switch (features_) {
+    case Features::identity: std::copy_n(x, head_dim_, features); return;
+    case Features::relu:
+      for (std::int64_t d = 0; d < head_dim_; ++d) features[d] = x[d] < 0 ? T{0} : x[d];  // a NaN stays one
+      return;
+    case Features::elu_plus_1:
+      for (std::int64_t d = 0; d < head_dim_; ++d) features[d] = x[d] > 0 ? x[d] + 1 : std::exp(x[d]);
+      return;
+    case Features::one_plus_cos: return map_cosine(x, features);
+    case Features::taylor2: return map_taylor(x, features);
+    case Features::favor_plus: return map_favor_plus(x, features);
+    case Features::favor_relu:
+      project(x, features);
+      for (std::int64_t f = 0; f < num_features_; ++f) features[f] = (features[f] < 0 ? T{0} : features[f]) + epsilon_;
+      return;
+  }
+}
+
+template <class T>
+void FeatureRows<T>::map_cosine(const T* x, T* features) const noexcept {
+  T largest = 0, sum = 0;  // divided by its largest number first, so that no square overflows or vanishes
+  for (std::int64_t d = 0; d < head_dim_; ++d) largest = std::abs(x[d]) <= largest ? largest : std::abs(x[d]);
+  const T unit = largest == 0 ? T{1} : largest;
+  for (std::int64_t d = 0; d < head_dim_; ++d) sum += (x[d] / unit) * (x[d] / unit);
+  const T length = largest == 0 ? T{1} : std::sqrt(sum);
+  features[0] = 1;
+  for (std::int64_t d = 0; d < head_dim_; ++d) features[1 + d] = x[d] / unit / length;
+}
+
+template <class T>
+void FeatureRows<T>::map_taylor(const T* x, T* features) const noexcept {
+  const T half_root = std::sqrt(T{0.5});
+  *features++ = 1;
+  features = std::copy_n(x, head_dim_, features);
+  for (std::int64_t i = 0; i < head_dim_; ++i) {
+    *features++ = x[i] * x[i] * half_root;
+    for (std::int64_t j = i + 1; j < head_dim_; ++j) *features++ = x[i] * x[j];
+  }
+}
+
+template <class T>
+void FeatureRows<T>::project(const T* x, T* features) const noexcept {
+  std::fill_n(features, num_features_, T{0});
+  const T* column = projection_.data();
+  for (std::int64_t d = 0; d < head_dim_; ++d, column += num_features_) {
+    for (std::int64_t f = 0; f < num_features_; ++f) features[f] += x[d] * column[f];
+  }
+}
+
+template <class T>
+void FeatureRows<T>::map_favor_plus(const T* x, T* features) const noexcept {
+  project(x, features);
+  T squares = 0;
+  for (std::int64_t d = 0; d < head_dim_; ++d) squares += x[d] * x[d];
+  for (std::int64_t f = 0; f < num_features_; ++f) features[f] -= squares / 2;
+}
+
+template class FeatureRows<float>;
+template class FeatureRows<double>;
+
+}  // namespace rotary

@@ -1,0 +1,39 @@
+// Feature maps, a row at a time.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "rotary/feature_map.hpp"
+
+namespace rotary {
+
+/// Throws Error (invalid_argument), in the name of `operation`, for a map that does not suit rows of `head_dim` channels.
+void check_feature_map(const char* operation, const FeatureMap& map, std::int64_t head_dim);
+
+/// Computes in T. Shared by all tasks of a call.
+template <class T>
+class FeatureRows {
+ public:
+  FeatureRows(const FeatureMap& map, std::int64_t head_dim);
+
+  std::int64_t num_features() const noexcept { return num_features_; }
+  /// Whether features come as exponents: their logarithms, of which the caller takes the largest off before exp.
+  bool in_exponents() const noexcept { return features_ == Features::favor_plus; }
+
+  /// `x` has head_dim numbers and is used up.
+  void map(T* x, T* features) const noexcept;
+
+ private:
+  void map_cosine(const T* x, T* features) const noexcept;
+  void map_taylor(const T* x, T* features) const noexcept;
+  void project(const T* x, T* features) const noexcept;
+  void map_favor_plus(const T* x, T* features) const noexcept;
+
+  Features features_;
+  std::int64_t head_dim_, num_features_;
+  T root_scale_, epsilon_;
+  std::vector<T> projection_;  // a column per feature, so that loops run along features
+};
+
+}  // namespace rotary

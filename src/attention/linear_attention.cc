@@ -1,0 +1,97 @@
+#include "rotary/linear_attention.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <vector>
+
+#include "attention/linear_chunks.h"
+#include "attention/linear_problem.h"
+#include "attention/linear_state.h"
+#include "base/fail.h"
+#include "base/parallel.h"
+
+namespace rotary {
+namespace {
+
+constexpr const char* operation = "linear_attention";
+
+template <class T>
+LinearAttentionReport attend(const LinearProblem& problem, LinearState* state, Executor* executor) {
+  LinearState own;
+  LinearState& sums = state != nullptr ? *state : own;
+  if (sums.empty()) LinearStateAccess::begin(sums, problem, dtype_of<T>);
+  const FeatureRows<T> map(problem.feature_map, problem.head_dim);
+  const auto num_sequences = static_cast<std::int64_t>(problem.sequences.size());
+  std::vector<LinearAttentionReport> reports(static_cast<std::size_t>(num_sequences * problem.num_kv_heads));
+  parallel_for(executor, num_sequences * problem.num_kv_heads, [&](std::int64_t task) {
+    const std::int64_t row = task / problem.num_kv_heads, kv_head = task % problem.num_kv_heads;
+    reports[static_cast<std::size_t>(task)] =
+        attend_linearly(problem, map, problem.sequences[static_cast<std::size_t>(row)], kv_head,
+                        LinearStateAccess::sums<T>(sums, row, kv_head));
+  });
+  LinearAttentionReport all;
+  for (const LinearAttentionReport& report : reports) {
+    all.num_rows += report.num_rows;
+    all.num_zero_rows += report.num_zero_rows;
+    all.num_negative_denominators += report.num_negative_denominators;
+    all.worst_condition = std::max(all.worst_condition, report.worst_condition);
+  }
+  return all;
+}
+
+}  // namespace
+
+const char* name(Rotate rotate) noexcept {
+  switch (rotate) {
+    case Rotate::after_map: return "after_map";
+    case Rotate::before_map: return "before_map";
+    case Rotate::lifted: return "lifted";
+  }
+  return "unknown";
+}
+
+const char* name(Normalizer normalizer) noexcept {
+  switch (normalizer) {
+    case Normalizer::features: return "features";
+    case Normalizer::rotated: return "rotated";
+    case Normalizer::pair_norms: return "pair_norms";
+    case Normalizer::none: return "none";
+  }
+  return "unknown";
+}
+
+LinearAttentionReport linear_attention(const ConstTensorView& q, const ConstTensorView& k, const ConstTensorView& v,
+                                       const TensorView& out, const LinearAttentionOptions& options) {
+  const LinearProblem problem = check_linear_attention(operation, q, k, v, out, options);
+  LinearState* const state = options.state;
+  bool in_double = state != nullptr && LinearStateAccess::fixed_dtype(*state) && state->dtype() == DType::f64;
+  for (const DType dtype : {q.dtype(), k.dtype(), v.dtype(), out.dtype()}) in_double = in_double || dtype == DType::f64;
+  if (state != nullptr) LinearStateAccess::check(operation, *state, problem, in_double ? DType::f64 : DType::f32);
+  return in_double ? attend<double>(problem, state, options.executor) : attend<float>(problem, state, options.executor);
+}
+
+WeightKinds weight_kinds(const LinearAttentionOptions& options) noexcept {
+  const Features features = options.feature_map.features;
+  const bool turns = options.rotation != nullptr, features_turn = turns && options.rotate != Rotate::before_map;
+  const bool of_products = features == Features::identity || features == Features::one_plus_cos ||
+                           features == Features::taylor2 || features == Features::favor_plus;
+  const bool positive_map = features != Features::identity;
+  const bool shared =
+      options.normalizer == Normalizer::rotated || (options.normalizer == Normalizer::features && !features_turn);
+  // Lifted pairs start at (x, 0): their cosines are what cosformer_rotation keeps above 0.
+  const bool pairs_open_little = !features_turn || options.rotate == Rotate::lifted;
+  return {.relative = !turns || features_turn || of_products,
+          .non_negative = positive_map && pairs_open_little,
+          .sum_to_one = shared};
+}
+
+Rotation cosformer_rotation(std::int64_t head_dim, double M) {
+  if (head_dim < 1) fail_argument("cosformer_rotation", "head_dim must be at least 1, got ", head_dim);
+  if (!(M > 0) || !std::isfinite(M)) fail_argument("cosformer_rotation", "M must be above 0 and finite, got ", M);
+  return Rotation({.head_dim = 2 * head_dim,
+                   .pairing_in = Pairing::half,
+                   .inv_freq = std::vector<double>(static_cast<std::size_t>(head_dim), std::numbers::pi / (2 * M))});
+}
+
+}  // namespace rotary

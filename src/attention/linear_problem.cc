@@ -1,0 +1,282 @@
+#include "attention/linear_problem.h"
+
+#include <cmath>
+#include <string>
+
+#include "attention/feature_map.h"
+#include "attention/tensor_checks.h"
+#include "base/apart.h"
+#include "base/element.h"
+#include "base/fail.h"
+#include "rotary/isa.hpp"
+
+namespace rotary {
+namespace {
+
+constexpr std::int64_t max_chunk_size = 1024;
+
+/// The same tokens under the name S.
+template <class View>
+View unpacked(const View& view) {
+  if (!view.has('T')) return view;
+  std::string letters = view.axes().c_str();
+  letters[static_cast<std::size_t>(view.axes().find('T'))] = 'S';
+  return View(view.data(), view.dtype(), Axes(letters.c_str()), view.shape(), view.strides());
+}
+
+std::int64_t whole_number(const ConstTensorView& list, std::int64_t i) noexcept {
+  const std::int64_t at = i * list.stride('N');
+  return list.dtype() == DType::i64 ? static_cast<const std::int64_t*>(list.data())[at]
+                                    : static_cast<const std::int32_t*>(list.data())[at];
+}
+
+class Checked {
+ public:
+  Checked(const char* operation, const ConstTensorView& q, const ConstTensorView& k, const ConstTensorView& v,
+          const TensorView& out, bool with_out, const LinearAttentionOptions& options)
+      : operation_(operation), checks_{operation}, q_(q), k_(k), v_(v), out_(out), with_out_(with_out), options_(options) {}
+
+  LinearProblem problem() {
+    active_isa();  // here, where it may throw: kernels may not
+    check_tensors();
+    if (with_out_) check_out();
+    LinearProblem p{.q = unpacked(q_),
+                    .k = unpacked(k_),
+                    .v = unpacked(v_),
+                    .out = with_out_ ? unpacked(out_) : out_,
+                    .feature_map = options_.feature_map,
+                    .rotation = options_.rotation,
+                    .rotate = options_.rotate,
+                    .normalizer = options_.normalizer,
+                    .q_angles = {},
+                    .k_angles = {},
+                    .num_q_heads = q_.size('H'),
+                    .num_kv_heads = k_.size('H'),
+                    .head_dim = q_.size('D'),
+                    .value_dim = v_.size('D'),
+                    .sequences = {},
+                    .key_padding_mask = {},
+                    .decay = {},
+                    .is_causal = options_.is_causal,
+                    .chunk_size = options_.chunk_size,
+                    .num_features = 0,
+                    .a_width = 0,
+                    .c_width = 0,
+                    .m_width = 0};
+    checks_.heads(p.num_q_heads, p.num_kv_heads);
+    if (p.chunk_size < 1 || p.chunk_size > max_chunk_size) {
+      fail_argument(operation_, "chunk_size must be 1 to ", max_chunk_size, ", got ", p.chunk_size);
+    }
+    list_sequences(p);
+    check_features(p);
+    resolve_rotation(p);
+    resolve_widths(p);
+    resolve_padding(p);
+    resolve_decay(p);
+    return p;
+  }
+
+ private:
+  void check_tensor(const ConstTensorView& view, const char* what) const {
+    checks_.given(view, what);
+    checks_.axes(view, what, packed() ? "THD" : "BSHD");
+    checks_.has(packed() ? 'T' : 'S', view, what);
+    checks_.has('D', view, what);
+    checks_.width(view, what);
+  }
+
+  bool packed() const { return static_cast<bool>(options_.cu_seqlens); }
+
+  void check_tensors() const {
+    if (!packed() && q_.has('T')) fail_argument(operation_, "packed tokens (axis T) need cu_seqlens");
+    check_tensor(q_, "q");
+    check_tensor(k_, "k");
+    check_tensor(v_, "v");
+    const char tokens = packed() ? 'T' : 'S';
+    checks_.size('B', k_, "k", q_.size('B'), "q");
+    checks_.size('B', v_, "v", q_.size('B'), "q");
+    checks_.size('D', k_, "k", q_.size('D'), "q");
+    checks_.size(tokens, v_, "v", k_.size(tokens), "k");
+    checks_.size('H', v_, "v", k_.size('H'), "k");
+    if ((options_.is_causal || packed()) && k_.size(tokens) != q_.size(tokens)) {
+      fail_argument(operation_, options_.is_causal ? "is_causal" : "cu_seqlens", " needs as many queries as keys, got ",
+                    q_.size(tokens), " and ", k_.size(tokens));
+    }
+  }
+
+  void check_out() const {
+    const char tokens = packed() ? 'T' : 'S';
+    check_tensor(out_, "out");
+    checks_.size('B', out_, "out", q_.size('B'), "q");
+    checks_.size(tokens, out_, "out", q_.size(tokens), "q");
+    checks_.size('H', out_, "out", q_.size('H'), "q");
+    checks_.size('D', out_, "out", v_.size('D'), "v");
+    check_written();
+  }
+
+  void list_sequences(LinearProblem& p) const {
+    if (!packed()) {
+      for (std::int64_t b = 0; b < q_.size('B'); ++b) p.sequences.push_back({b, 0, q_.size('S'), 0, k_.size('S')});
+      return;
+    }
+    const ConstTensorView& ends = options_.cu_seqlens;
+    if ((ends.dtype() != DType::i32 && ends.dtype() != DType::i64) || ends.rank() != 1 || !ends.has('N')) {
+      fail_argument(operation_, "cu_seqlens must be int32 or int64 with the axis N, got ", name(ends.dtype()), " and \"",
+                    ends.axes().c_str(), "\"");
+    }
+    const std::int64_t count = ends.size('N');
+    if (count < 1 || whole_number(ends, 0) != 0 || whole_number(ends, count - 1) != q_.size('T')) {
+      fail_argument(operation_, "cu_seqlens must start at 0 and end at the number of tokens, ", q_.size('T'));
+    }
+    for (std::int64_t i = 1; i < count; ++i) {
+      const std::int64_t begin = whole_number(ends, i - 1), length = whole_number(ends, i) - begin;
+      if (length < 0) fail_argument(operation_, "cu_seqlens must never fall, got ", begin, " before ", begin + length);
+      p.sequences.push_back({0, begin, length, begin, length});
+    }
+  }
+
+  void check_features(LinearProblem& p) const {
+    check_feature_map(operation_, p.feature_map, p.head_dim);
+    p.num_features = num_features(p.feature_map, p.head_dim);
+    if (p.feature_map.features == Features::favor_plus && p.normalizer == Normalizer::none) {
+      fail_argument(operation_, "favor_plus needs a normalizer: its features are known up to a factor");
+    }
+  }
+
+  Positions positions(const Positions& given) const {
+    Positions all = given;
+    if (packed() && !all.position_ids && !all.cu_seqlens) all.cu_seqlens = options_.cu_seqlens;
+    return all;
+  }
+
+  void resolve_rotation(LinearProblem& p) const {
+    if (p.rotation == nullptr) {
+      if (says_something(options_.q_positions) || says_something(options_.k_positions)) {
+        fail_argument(operation_, "q_positions and k_positions need a rotation");
+      }
+      return;
+    }
+    const Rotation& rotation = *p.rotation;
+    const std::int64_t expected = p.rotate == Rotate::before_map  ? p.head_dim
+                                  : p.rotate == Rotate::after_map ? p.num_features
+                                                                  : 2 * p.num_features;
+    if (rotation.head_dim() != expected) {
+      fail_argument(operation_, "the rotation's head_dim must be ",
+                    p.rotate == Rotate::before_map  ? "the width of q and k"
+                    : p.rotate == Rotate::after_map ? "the number of features"
+                                                    : "twice the number of features",
+                    ", got ", rotation.head_dim(), " and ", expected);
+    }
+    if (p.rotate == Rotate::lifted && rotation.num_pairs() != p.num_features) {
+      fail_argument(operation_, "a rotation of lifted features must turn every channel, got ", rotation.num_pairs(),
+                    " pairs for ", p.num_features, " features");
+    }
+    const std::string prefix = operation_;
+    p.q_angles.emplace((prefix + ", q_positions").c_str(), rotation, positions(options_.q_positions),
+                       tokens_of(operation_, q_), RotateOptions{});
+    p.k_angles.emplace((prefix + ", k_positions").c_str(), rotation, positions(options_.k_positions),
+                       tokens_of(operation_, k_), RotateOptions{});
+  }
+
+  static void resolve_widths(LinearProblem& p) {
+    const bool lifted = p.rotation != nullptr && p.rotate == Rotate::lifted;
+    p.a_width = (lifted ? 2 : 1) * p.num_features;
+    std::int64_t lengths = p.num_features;  // a pair that turns has one, as has a channel that does not
+    if (p.turns_features() && !lifted) lengths -= p.rotation->num_pairs();
+    p.m_width = p.may_cancel() ? lengths : 0;
+    switch (p.normalizer) {
+      case Normalizer::none: p.c_width = 0; break;
+      case Normalizer::features: p.c_width = p.num_features; break;
+      case Normalizer::rotated: p.c_width = p.a_width; break;
+      case Normalizer::pair_norms: p.c_width = lengths; break;
+    }
+  }
+
+  void resolve_padding(LinearProblem& p) const {
+    const ConstTensorView& mask = options_.key_padding_mask;
+    if (!mask) return;
+    if (mask.dtype() != DType::boolean) {
+      fail_argument(operation_, "key_padding_mask must be boolean, true for a token, got ", name(mask.dtype()));
+    }
+    const char* const letters = packed() ? "T" : "BS";
+    for (int i = 0; i < mask.rank(); ++i) {
+      if (Axes(letters).find(mask.axes()[i]) >= 0) continue;
+      fail_argument(operation_, "key_padding_mask must have axes among ", letters, ", got \"", mask.axes().c_str(),
+                    "\": keys are summed before any query comes, so that no mask can depend on the query");
+    }
+    p.key_padding_mask = unpacked(mask);
+    if (p.key_padding_mask.size('S') != p.k.size('S')) {
+      fail_argument(operation_, "key_padding_mask must have an entry per key, got ", p.key_padding_mask.size('S'), " for ",
+                    p.k.size('S'));
+    }
+    if (mask.size('B') != 1) checks_.size('B', mask, "key_padding_mask", q_.size('B'), "q");
+  }
+
+  void resolve_decay(LinearProblem& p) const {
+    const ConstTensorView& decay = options_.decay;
+    if (!decay) return;
+    if (!p.is_causal) fail_argument(operation_, "decay needs is_causal: it counts the tokens since a key");
+    if ((decay.dtype() != DType::f32 && decay.dtype() != DType::f64) || decay.rank() != 1 || !decay.has('H')) {
+      fail_argument(operation_, "decay must be float32 or float64 with the axis H, got ", name(decay.dtype()), " and \"",
+                    decay.axes().c_str(), "\"");
+    }
+    checks_.size('H', decay, "decay", p.num_kv_heads, "k");
+    for (std::int64_t h = 0; h < p.num_kv_heads; ++h) {
+      const double factor = load_element(decay.dtype(), decay.data(), h * decay.stride('H'));
+      if (!(factor > 0 && factor <= 1)) fail_argument(operation_, "decay must be above 0 and at most 1, got ", factor);
+      p.decay.push_back(factor);
+    }
+  }
+
+  void check_written() const {
+    if (overlaps_itself(out_)) fail_argument(operation_, "the elements of out must not overlap each other");
+    const struct {
+      const ConstTensorView& view;
+      const char* name;
+    } read[] = {{q_, "q"},
+                {k_, "k"},
+                {v_, "v"},
+                {options_.key_padding_mask, "key_padding_mask"},
+                {options_.cu_seqlens, "cu_seqlens"},
+                {options_.q_positions.position_ids, "q_positions"},
+                {options_.q_positions.offsets, "q_positions"},
+                {options_.k_positions.position_ids, "k_positions"},
+                {options_.k_positions.offsets, "k_positions"}};
+    for (const auto& [view, name] : read) check_apart(operation_, "out", out_, name, view);
+  }
+
+  const char* operation_;
+  TensorChecks checks_;
+  const ConstTensorView &q_, &k_, &v_;
+  const TensorView& out_;
+  bool with_out_;
+  const LinearAttentionOptions& options_;
+};
+
+}  // namespace
+
+bool LinearProblem::may_cancel() const noexcept {
+  if (normalizer == Normalizer::none || normalizer == Normalizer::pair_norms) return false;
+  return feature_map.features == Features::identity || feature_map.features == Features::one_plus_cos ||
+         (turns_features() && shares_features());
+}
+
+bool LinearProblem::is_token(std::int64_t row, std::int64_t key) const noexcept {
+  if (!key_padding_mask) return true;
+  const std::int64_t batch_row = key_padding_mask.size('B') > 1 ? row : 0;
+  return static_cast<const bool*>(
+      key_padding_mask.data())[batch_row * key_padding_mask.stride('B') + key * key_padding_mask.stride('S')];
+}
+
+LinearProblem check_linear_attention(const char* operation, const ConstTensorView& q, const ConstTensorView& k,
+                                     const ConstTensorView& v, const TensorView& out,
+                                     const LinearAttentionOptions& options) {
+  return Checked(operation, q, k, v, out, true, options).problem();
+}
+
+LinearProblem check_linear_weights(const char* operation, const ConstTensorView& q, const ConstTensorView& k,
+                                   const LinearAttentionOptions& options) {
+  return Checked(operation, q, k, k, {}, false, options).problem();
+}
+
+}  // namespace rotary

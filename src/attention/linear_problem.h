@@ -1,0 +1,56 @@
+// A call of linear_attention() whose arguments have been checked.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "rotary/linear_attention.hpp"
+#include "rotation/token_angles.h"
+
+namespace rotary {
+
+/// Tokens that attend to each other: a batch row, or one of the packed sequences.
+struct LinearSequence {
+  std::int64_t row, first_query, num_queries, first_key, num_keys;
+};
+
+/// Refers to the caller's views and rotation, which must outlive it. Packed tokens are batch row 0, with the axis S.
+struct LinearProblem {
+  ConstTensorView q, k, v;
+  TensorView out;
+  FeatureMap feature_map;
+  const Rotation* rotation;  // nullptr: nothing turns
+  Rotate rotate;
+  Normalizer normalizer;
+  std::optional<TokenAngles> q_angles, k_angles;
+  std::int64_t num_q_heads, num_kv_heads, head_dim, value_dim;
+  std::vector<LinearSequence> sequences;
+  ConstTensorView key_padding_mask;  // may be not given
+  std::vector<double> decay;         // per KV head; empty: none
+  bool is_causal;
+  std::int64_t chunk_size;
+  std::int64_t num_features;
+  std::int64_t a_width, c_width, m_width;  // of the features in numerator, denominator, and of the lengths
+
+  std::int64_t heads_per_kv_head() const noexcept { return num_q_heads / num_kv_heads; }
+  /// Whether features themselves turn.
+  bool turns_features() const noexcept { return rotation != nullptr && rotate != Rotate::before_map; }
+  /// Whether the denominator is made of the very features of the numerator.
+  bool shares_features() const noexcept {
+    return normalizer == Normalizer::rotated || (normalizer == Normalizer::features && !turns_features());
+  }
+  /// Whether terms of a denominator can cancel each other.
+  bool may_cancel() const noexcept;
+  bool is_token(std::int64_t row, std::int64_t key) const noexcept;
+};
+
+/// Throws Error (invalid_argument) naming the rule that the arguments break; Error (unsupported) as TokenAngles does.
+LinearProblem check_linear_attention(const char* operation, const ConstTensorView& q, const ConstTensorView& k,
+                                     const ConstTensorView& v, const TensorView& out,
+                                     const LinearAttentionOptions& options);
+/// The same where there are neither values nor a result; `v` is then k, and `out` not given.
+LinearProblem check_linear_weights(const char* operation, const ConstTensorView& q, const ConstTensorView& k,
+                                   const LinearAttentionOptions& options);
+
+}  // namespace rotary

@@ -1,0 +1,61 @@
+// What operations on q, k, v and out ask of their tensors, in the name of the operation.
+#pragma once
+
+#include <cstdint>
+
+#include "base/fail.h"
+#include "rotary/positions.hpp"
+#include "rotary/tensor.hpp"
+
+namespace rotary {
+
+constexpr std::int64_t max_width = 1 << 16;  // keeps every size of a workspace representable
+
+struct TensorChecks {
+  const char* operation;
+
+  void given(const ConstTensorView& view, const char* what) const {
+    if (!view) fail_argument(operation, what, " must be given");
+    if (!is_real_float(view.dtype())) {
+      fail_argument(operation, what, " must be float64, float32, float16 or bfloat16, got ", name(view.dtype()));
+    }
+  }
+
+  /// Every axis of the view must be among `letters`.
+  void axes(const ConstTensorView& view, const char* what, const char* letters) const {
+    for (int i = 0; i < view.rank(); ++i) {
+      if (Axes(letters).find(view.axes()[i]) < 0) {
+        fail_argument(operation, what, " must have axes among ", letters, ", got \"", view.axes().c_str(), "\"");
+      }
+    }
+  }
+
+  void has(char axis, const ConstTensorView& view, const char* what) const {
+    if (view.has(axis)) return;
+    fail_argument(operation, what, " must have the axis ", axis, ", got \"", view.axes().c_str(), "\"");
+  }
+
+  void width(const ConstTensorView& view, const char* what) const {
+    if (view.size('D') >= 1 && view.size('D') <= max_width) return;
+    fail_argument(operation, "the width of ", what, " must be 1 to ", max_width, ", got ", view.size('D'));
+  }
+
+  void size(char axis, const ConstTensorView& view, const char* what, std::int64_t expected, const char* whose) const {
+    if (view.size(axis) == expected) return;
+    fail_argument(operation, what, " must be as long as ", whose, " along ", axis, ", got ", view.size(axis), " and ",
+                  expected);
+  }
+
+  void heads(std::int64_t num_q_heads, std::int64_t num_kv_heads) const {
+    if (num_q_heads == 0 || (num_kv_heads != 0 && num_q_heads % num_kv_heads == 0)) return;
+    fail_argument(operation, "the number of query heads must be a multiple of the number of KV heads, got ", num_q_heads,
+                  " and ", num_kv_heads);
+  }
+};
+
+/// Whether anything but the default is said.
+inline bool says_something(const Positions& positions) noexcept {
+  return positions.offset != 0 || positions.offsets || positions.position_ids || positions.cu_seqlens;
+}
+
+}  // namespace rotary
