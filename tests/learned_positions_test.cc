@@ -83,9 +83,9 @@ TEST(LearnedPositions, RefusesTensorsThatDoNotFit) {
   expect_refused([&] { learned_positions({}, table.view()); }, "what is written must be given");
   expect_refused([&] { learned_positions(out, {}); }, "table must be given");
   expect_refused([&] { learned_positions(out, sideways.view()); }, "got 6 for 4");
-  expect_refused([&] { learned_positions(heads, table.view()); }, "axes among B, S, T and D, got \"SHD\"");
+  expect_refused([&] { learned_positions(heads, table.view()); }, "the axes D and no others than BSTD, got \"SHD\"");
   expect_refused([&] { learned_positions(out, whole.view()); }, "got int32");
-  expect_refused([&] { learned_positions(out, list.view()); }, "table must have the axes N and D, got \"N\"");
+  expect_refused([&] { learned_positions(out, list.view()); }, "table must have the axes ND and no others, got \"N\"");
   expect_refused([&] { learned_positions(out, table.view(), {.position_ids = ConstTensorView(half, "S", {3})}); },
                  "whole numbers, to find a row of the table, got 0.5");
   float shared[48] = {};

@@ -366,7 +366,7 @@ TEST(PositionBias, RefusesDescriptionsThatBreakARule) {
   endless.set(3, std::numeric_limits<double>::infinity());
   expect_refused([&] { PositionBias::clipped(even); }, "an odd number, got 8");
   expect_refused([&] { PositionBias::clipped(ints); }, "got int32");
-  expect_refused([&] { PositionBias::clipped(other); }, "table must have the axes N and H, got \"NK\"");
+  expect_refused([&] { PositionBias::clipped(other); }, "table must have the axes NH and no others, got \"NK\"");
   expect_refused([&] { PositionBias::clipped(endless); }, "every number of the table must be finite, got inf");
   expect_refused([&] { PositionBias::clipped({}); }, "table must be given");
   expect_refused([&] { PositionBias::t5(even, T5Buckets()); }, "a row per bucket, got 8 for 32 buckets");
@@ -381,7 +381,7 @@ TEST(PositionBias, RefusesTensorsAndPositionsThatDoNotFitAndWritesNothing) {
   float shared[24] = {};
   expect_refused([&] { position_bias({}, bias); }, "out must be given");
   expect_refused([&] { position_bias(heads, bias); }, "out must have 2 heads along H, got 3");
-  expect_refused([&] { position_bias(axes, bias); }, "axes among B, H, Q and K, got \"HSK\"");
+  expect_refused([&] { position_bias(axes, bias); }, "axes among BHQK, got \"HSK\"");
   expect_refused([&] { position_bias(TensorView(whole, "HQK", {2, 3, 4}), bias); }, "got int32");
   expect_refused(
       [&] {

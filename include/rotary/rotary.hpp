@@ -22,6 +22,7 @@
 #include "rotary/precision.hpp"
 #include "rotary/rotate.hpp"
 #include "rotary/rotation.hpp"
+#include "rotary/score_terms.hpp"
 #include "rotary/shaw.hpp"
 #include "rotary/sinusoidal.hpp"
 #include "rotary/tensor.hpp"

@@ -4,20 +4,13 @@
 
 #include "base/apart.h"
 #include "base/fail.h"
+#include "base/float_view.h"
 
 namespace rotary {
 
 void check_bias_view(const char* operation, const TensorView& out, std::int64_t num_heads, const Positions& q_positions,
                      const Positions& k_positions) {
-  if (!out) fail_argument(operation, "out must be given");
-  if (!is_real_float(out.dtype())) {
-    fail_argument(operation, "out must be float64, float32, float16 or bfloat16, got ", name(out.dtype()));
-  }
-  for (int i = 0; i < out.rank(); ++i) {
-    if (Axes("BHQK").find(out.axes()[i]) < 0) {
-      fail_argument(operation, "out must have axes among B, H, Q and K, got \"", out.axes().c_str(), "\"");
-    }
-  }
+  check_float_view(operation, "out", out, "", "BHQK");
   if (out.size('H') != num_heads) {
     fail_argument(operation, "out must have ", num_heads, " heads along H, got ", out.size('H'));
   }

@@ -8,6 +8,7 @@
 #include "attention/bias_view.h"
 #include "base/element.h"
 #include "base/fail.h"
+#include "base/float_view.h"
 #include "base/parallel.h"
 
 namespace rotary {
@@ -27,13 +28,7 @@ void check_finite(const char* operation, const char* what, double x) {
 
 /// The numbers of a table "NH", heads running fastest.
 std::vector<double> table_numbers(const char* operation, const ConstTensorView& table) {
-  if (!table) fail_argument(operation, "table must be given");
-  if (!is_real_float(table.dtype())) {
-    fail_argument(operation, "table must be float64, float32, float16 or bfloat16, got ", name(table.dtype()));
-  }
-  if (table.rank() != 2 || !table.has('N') || !table.has('H')) {
-    fail_argument(operation, "table must have the axes N and H, got \"", table.axes().c_str(), "\"");
-  }
+  check_float_view(operation, "table", table, "NH", "NH");
   check_num_heads(operation, table.size('H'));
   std::vector<double> numbers;
   for (std::int64_t n = 0; n < table.size('N'); ++n) {

@@ -8,6 +8,7 @@
 #include "base/apart.h"
 #include "base/element.h"
 #include "base/fail.h"
+#include "base/float_view.h"
 #include "base/parallel.h"
 
 namespace rotary {
@@ -15,23 +16,9 @@ namespace {
 
 constexpr const char* operation = "shaw_scores";
 
-void check_read(const ConstTensorView& view, const char* what, const char* needed, const char* allowed) {
-  if (!view) fail_argument(operation, what, " must be given");
-  if (!is_real_float(view.dtype())) {
-    fail_argument(operation, what, " must be float64, float32, float16 or bfloat16, got ", name(view.dtype()));
-  }
-  bool fits = true;
-  for (const char* axis = needed; *axis != '\0'; ++axis) fits = fits && view.has(*axis);
-  for (int i = 0; i < view.rank(); ++i) fits = fits && Axes(allowed).find(view.axes()[i]) >= 0;
-  if (!fits) {
-    fail_argument(operation, what, " must have the axes ", needed, " and others among ", allowed, ", got \"",
-                  view.axes().c_str(), "\"");
-  }
-}
-
 void check(const TensorView& out, const ConstTensorView& q, const ConstTensorView& table, const ShawOptions& options) {
-  check_read(q, "q", "SD", "BSHD");
-  check_read(table, "table", "ND", "NHD");
+  check_float_view(operation, "q", q, "SD", "BSHD");
+  check_float_view(operation, "table", table, "ND", "NHD");
   if (table.size('N') % 2 == 0) {
     fail_argument(operation, "table must have a row for each distance from -reach to reach, an odd number, got ",
                   table.size('N'));

@@ -5,31 +5,17 @@
 #include "base/apart.h"
 #include "base/element.h"
 #include "base/fail.h"
+#include "base/float_view.h"
 #include "base/parallel.h"
 #include "rotation/positions.h"
 
 namespace rotary {
 namespace {
 
-void check_float(const char* operation, const char* what, const ConstTensorView& view) {
-  if (!view) fail_argument(operation, what, " must be given");
-  if (!is_real_float(view.dtype())) {
-    fail_argument(operation, what, " must be float64, float32, float16 or bfloat16, got ", name(view.dtype()));
-  }
-}
-
 void check_tensors(const char* operation, const TensorView& out, const ConstTensorView& table, const Positions& positions) {
-  check_float(operation, "what is written", out);
-  check_float(operation, "table", table);
-  for (int i = 0; i < out.rank(); ++i) {
-    if (Axes("BSTD").find(out.axes()[i]) < 0) {
-      fail_argument(operation, "what is written must have axes among B, S, T and D, got \"", out.axes().c_str(), "\"");
-    }
-  }
-  if (table.rank() != 2 || !table.has('N') || !table.has('D')) {
-    fail_argument(operation, "table must have the axes N and D, got \"", table.axes().c_str(), "\"");
-  }
-  if (!out.has('D') || out.size('D') != table.size('D')) {
+  check_float_view(operation, "what is written", out, "D", "BSTD");
+  check_float_view(operation, "table", table, "ND", "ND");
+  if (out.size('D') != table.size('D')) {
     fail_argument(operation, "what is written must be as wide as the table along D, got ", out.size('D'), " for ",
                   table.size('D'));
   }
