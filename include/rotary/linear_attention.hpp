@@ -123,6 +123,27 @@ ROTARY_API LinearAttentionReport linear_attention(const ConstTensorView& q, cons
                                                   const ConstTensorView& v, const TensorView& out,
                                                   const LinearAttentionOptions& options = {});
 
+/// Where gradients go, each of any float dtype; one that is not given is not computed. Padded keys and values get 0.
+struct LinearGradients {
+  TensorView q = {};  ///< shaped like q, and so on
+  TensorView k = {};
+  TensorView v = {};
+  /// What a later part of the stream left here, the gradient with respect to the sums after this call (empty: 0), becomes
+  /// that with respect to the sums before it: numerator and denominator; the other parts stay as they are.
+  LinearState* state = nullptr;
+};
+
+/// The gradients of sum(out * dout), out being what linear_attention makes of the same arguments; options.state is the state
+/// before that call, and is left as it is. `dout` is shaped like out. A row of zeros has none. favor_plus: with respect to q
+/// and k for the given projection, not together with a state.
+///
+/// Recomputes sums forwards and backwards, never by subtraction: memory for two states, and two numbers per row. chunk_size
+/// is not used.
+ROTARY_API LinearAttentionReport linear_attention_backward(const ConstTensorView& q, const ConstTensorView& k,
+                                                           const ConstTensorView& v, const ConstTensorView& dout,
+                                                           const LinearGradients& gradients,
+                                                           const LinearAttentionOptions& options = {});
+
 /// The weights (a_i . b_j) / sum_j (c_i . e_j) of a call, which linear_attention never forms. Of pairs that are seen.
 struct LinearWeights {
   std::int64_t num_weights = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "attention/row_sums.h"
 #include "base/element.h"
 #include "base/fail.h"
 
@@ -109,8 +110,7 @@ FeatureRows<T>::FeatureRows(const FeatureMap& map, std::int64_t head_dim)
 
 template <class T>
 void FeatureRows<T>::map(T* x, T* features) const noexcept {
-  const bool scaled = features_ == Features::taylor2 || !projection_.empty();
-  if (scaled) {
+  if (takes_scaled()) {
     for (std::int64_t d = 0; d < head_dim_; ++d) x[d] *= root_scale_;
   }
   switch (features_) {
@@ -168,6 +168,61 @@ void FeatureRows<T>::map_favor_plus(const T* x, T* features) const noexcept {
   T squares = 0;
   for (std::int64_t d = 0; d < head_dim_; ++d) squares += x[d] * x[d];
   for (std::int64_t f = 0; f < num_features_; ++f) features[f] -= squares / 2;
+}
+
+template <class T>
+void FeatureRows<T>::backward(const T* x, const T* features, T* df, T* dx) const noexcept {
+  switch (features_) {
+    case Features::identity: std::copy_n(df, head_dim_, dx); return;
+    case Features::relu:
+      for (std::int64_t d = 0; d < head_dim_; ++d) dx[d] = x[d] > 0 ? df[d] : T{0};
+      return;
+    case Features::elu_plus_1:
+      for (std::int64_t d = 0; d < head_dim_; ++d) dx[d] = x[d] > 0 ? df[d] : df[d] * features[d];
+      return;
+    case Features::one_plus_cos: return cosine_backward(x, features, df, dx);
+    case Features::taylor2: taylor_backward(x, df, dx); break;
+    case Features::favor_plus: {
+      T sum = 0;
+      for (std::int64_t f = 0; f < num_features_; ++f) sum += df[f] *= features[f];
+      project_backward(df, dx);
+      for (std::int64_t d = 0; d < head_dim_; ++d) dx[d] -= sum * x[d];
+      break;
+    }
+    case Features::favor_relu:
+      for (std::int64_t f = 0; f < num_features_; ++f) df[f] = features[f] > epsilon_ ? df[f] : T{0};
+      project_backward(df, dx);
+      break;
+  }
+  for (std::int64_t d = 0; d < head_dim_; ++d) dx[d] *= root_scale_;
+}
+
+/// (I - u u^T) du / |x|, u = x / |x|.
+template <class T>
+void FeatureRows<T>::cosine_backward(const T* x, const T* features, const T* df, T* dx) const noexcept {
+  const T *const u = features + 1, *const du = df + 1;
+  const T length = dot(x, u, head_dim_), along = dot(u, du, head_dim_);
+  for (std::int64_t d = 0; d < head_dim_; ++d) dx[d] = length == 0 ? T{0} : (du[d] - along * u[d]) / length;
+}
+
+template <class T>
+void FeatureRows<T>::taylor_backward(const T* x, const T* df, T* dx) const noexcept {
+  const T root = std::sqrt(T{2});
+  std::copy_n(++df, head_dim_, dx);
+  df += head_dim_;
+  for (std::int64_t i = 0; i < head_dim_; ++i) {
+    dx[i] += root * x[i] * *df++;
+    for (std::int64_t j = i + 1; j < head_dim_; ++j, ++df) {
+      dx[i] += x[j] * *df;
+      dx[j] += x[i] * *df;
+    }
+  }
+}
+
+template <class T>
+void FeatureRows<T>::project_backward(const T* df, T* dx) const noexcept {
+  for (std::int64_t d = 0; d < head_dim_; ++d)
+    dx[d] = dot(&projection_[static_cast<std::size_t>(d * num_features_)], df, num_features_);
 }
 
 template class FeatureRows<float>;

@@ -1,12 +1,12 @@
 #include "rotary/linear_attention.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <vector>
 
 #include "attention/linear_chunks.h"
 #include "attention/linear_problem.h"
+#include "attention/linear_report.h"
 #include "attention/linear_state.h"
 #include "base/fail.h"
 #include "base/parallel.h"
@@ -30,14 +30,7 @@ LinearAttentionReport attend(const LinearProblem& problem, LinearState* state, E
         attend_linearly(problem, map, problem.sequences[static_cast<std::size_t>(row)], kv_head,
                         LinearStateAccess::sums<T>(sums, row, kv_head));
   });
-  LinearAttentionReport all;
-  for (const LinearAttentionReport& report : reports) {
-    all.num_rows += report.num_rows;
-    all.num_zero_rows += report.num_zero_rows;
-    all.num_negative_denominators += report.num_negative_denominators;
-    all.worst_condition = std::max(all.worst_condition, report.worst_condition);
-  }
-  return all;
+  return merged(reports);
 }
 
 }  // namespace

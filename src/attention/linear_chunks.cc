@@ -6,6 +6,7 @@
 
 #include "attention/aligned_array.h"
 #include "attention/linear_rows.h"
+#include "attention/row_sums.h"
 #include "attention/tensor_rows.h"
 
 namespace rotary {
@@ -29,22 +30,6 @@ void add_product(std::int64_t rows, std::int64_t inner, std::int64_t columns, co
     }
   }
 }
-
-/// In eight sums side by side, always the same ones.
-template <class T>
-T dot(const T* a, const T* b, std::int64_t size) noexcept {
-  T sums[8] = {};
-  std::int64_t i = 0;
-  for (; i + 8 <= size; i += 8) {
-    for (int lane = 0; lane < 8; ++lane) sums[lane] += a[i + lane] * b[i + lane];
-  }
-  for (; i < size; ++i) sums[i % 8] += a[i] * b[i];
-  return ((sums[0] + sums[4]) + (sums[1] + sums[5])) + ((sums[2] + sums[6]) + (sums[3] + sums[7]));
-}
-
-/// Beyond this, rounding may decide the value of a denominator.
-template <class T>
-constexpr T largest_condition = sizeof(T) == 4 ? T(0x1p17) : T(0x1p46);
 
 template <class T>
 class Chunks {
@@ -192,7 +177,7 @@ class Chunks {
     const T sum = dot(c_.get(), denominator, p_.c_width);
     const T bound = p_.m_width > 0 ? dot(m_.get(), magnitude, p_.m_width) : std::abs(sum);
     report_.num_negative_denominators += sum < 0;
-    if (sum == 0 || std::abs(sum) * largest_condition<T> < bound) {
+    if (!is_usable(sum, bound)) {
       ++report_.num_zero_rows;
       return 0;
     }

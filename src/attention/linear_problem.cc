@@ -15,9 +15,8 @@ namespace {
 
 constexpr std::int64_t max_chunk_size = 1024;
 
-/// The same tokens under the name S.
 template <class View>
-View unpacked(const View& view) {
+View renamed(const View& view) {
   if (!view.has('T')) return view;
   std::string letters = view.axes().c_str();
   letters[static_cast<std::size_t>(view.axes().find('T'))] = 'S';
@@ -33,17 +32,16 @@ std::int64_t whole_number(const ConstTensorView& list, std::int64_t i) noexcept 
 class Checked {
  public:
   Checked(const char* operation, const ConstTensorView& q, const ConstTensorView& k, const ConstTensorView& v,
-          const TensorView& out, bool with_out, const LinearAttentionOptions& options)
-      : operation_(operation), checks_{operation}, q_(q), k_(k), v_(v), out_(out), with_out_(with_out), options_(options) {}
+          const LinearAttentionOptions& options)
+      : operation_(operation), checks_{operation}, q_(q), k_(k), v_(v), options_(options) {}
 
   LinearProblem problem() {
     active_isa();  // here, where it may throw: kernels may not
     check_tensors();
-    if (with_out_) check_out();
     LinearProblem p{.q = unpacked(q_),
                     .k = unpacked(k_),
                     .v = unpacked(v_),
-                    .out = with_out_ ? unpacked(out_) : out_,
+                    .out = {},
                     .feature_map = options_.feature_map,
                     .rotation = options_.rotation,
                     .rotate = options_.rotate,
@@ -102,16 +100,6 @@ class Checked {
       fail_argument(operation_, options_.is_causal ? "is_causal" : "cu_seqlens", " needs as many queries as keys, got ",
                     q_.size(tokens), " and ", k_.size(tokens));
     }
-  }
-
-  void check_out() const {
-    const char tokens = packed() ? 'T' : 'S';
-    check_tensor(out_, "out");
-    checks_.size('B', out_, "out", q_.size('B'), "q");
-    checks_.size(tokens, out_, "out", q_.size(tokens), "q");
-    checks_.size('H', out_, "out", q_.size('H'), "q");
-    checks_.size('D', out_, "out", v_.size('D'), "v");
-    check_written();
   }
 
   void list_sequences(LinearProblem& p) const {
@@ -228,28 +216,9 @@ class Checked {
     }
   }
 
-  void check_written() const {
-    if (overlaps_itself(out_)) fail_argument(operation_, "the elements of out must not overlap each other");
-    const struct {
-      const ConstTensorView& view;
-      const char* name;
-    } read[] = {{q_, "q"},
-                {k_, "k"},
-                {v_, "v"},
-                {options_.key_padding_mask, "key_padding_mask"},
-                {options_.cu_seqlens, "cu_seqlens"},
-                {options_.q_positions.position_ids, "q_positions"},
-                {options_.q_positions.offsets, "q_positions"},
-                {options_.k_positions.position_ids, "k_positions"},
-                {options_.k_positions.offsets, "k_positions"}};
-    for (const auto& [view, name] : read) check_apart(operation_, "out", out_, name, view);
-  }
-
   const char* operation_;
   TensorChecks checks_;
   const ConstTensorView &q_, &k_, &v_;
-  const TensorView& out_;
-  bool with_out_;
   const LinearAttentionOptions& options_;
 };
 
@@ -268,15 +237,51 @@ bool LinearProblem::is_token(std::int64_t row, std::int64_t key) const noexcept 
       key_padding_mask.data())[batch_row * key_padding_mask.stride('B') + key * key_padding_mask.stride('S')];
 }
 
+LinearProblem check_linear_inputs(const char* operation, const ConstTensorView& q, const ConstTensorView& k,
+                                  const ConstTensorView& v, const LinearAttentionOptions& options) {
+  return Checked(operation, q, k, v, options).problem();
+}
+
 LinearProblem check_linear_attention(const char* operation, const ConstTensorView& q, const ConstTensorView& k,
                                      const ConstTensorView& v, const TensorView& out,
                                      const LinearAttentionOptions& options) {
-  return Checked(operation, q, k, v, out, true, options).problem();
+  LinearProblem problem = check_linear_inputs(operation, q, k, v, options);
+  check_linear_shape(operation, out, "out", q, "q", v, "v");
+  check_linear_written(operation, out, "out", q, k, v, options);
+  problem.out = unpacked(out);
+  return problem;
 }
 
-LinearProblem check_linear_weights(const char* operation, const ConstTensorView& q, const ConstTensorView& k,
-                                   const LinearAttentionOptions& options) {
-  return Checked(operation, q, k, k, {}, false, options).problem();
+void check_linear_shape(const char* operation, const ConstTensorView& view, const char* what, const ConstTensorView& tokens,
+                        const char* whose_tokens, const ConstTensorView& width, const char* whose_width) {
+  const TensorChecks checks{operation};
+  const bool packed = tokens.has('T');
+  checks.given(view, what);
+  checks.axes(view, what, packed ? "THD" : "BSHD");
+  for (const char axis : {packed ? 'T' : 'S', 'D'}) checks.has(axis, view, what);
+  for (const char axis : {'B', packed ? 'T' : 'S', 'H'}) checks.size(axis, view, what, tokens.size(axis), whose_tokens);
+  checks.size('D', view, what, width.size('D'), whose_width);
 }
+
+void check_linear_written(const char* operation, const TensorView& written, const char* what, const ConstTensorView& q,
+                          const ConstTensorView& k, const ConstTensorView& v, const LinearAttentionOptions& options) {
+  if (overlaps_itself(written)) fail_argument(operation, "the elements of ", what, " must not overlap each other");
+  const struct {
+    const ConstTensorView& view;
+    const char* name;
+  } read[] = {{q, "q"},
+              {k, "k"},
+              {v, "v"},
+              {options.key_padding_mask, "key_padding_mask"},
+              {options.cu_seqlens, "cu_seqlens"},
+              {options.q_positions.position_ids, "q_positions"},
+              {options.q_positions.offsets, "q_positions"},
+              {options.k_positions.position_ids, "k_positions"},
+              {options.k_positions.offsets, "k_positions"}};
+  for (const auto& [view, name] : read) check_apart(operation, what, written, name, view);
+}
+
+ConstTensorView unpacked(const ConstTensorView& view) { return renamed(view); }
+TensorView unpacked(const TensorView& view) { return renamed(view); }
 
 }  // namespace rotary

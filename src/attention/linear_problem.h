@@ -49,8 +49,19 @@ struct LinearProblem {
 LinearProblem check_linear_attention(const char* operation, const ConstTensorView& q, const ConstTensorView& k,
                                      const ConstTensorView& v, const TensorView& out,
                                      const LinearAttentionOptions& options);
-/// The same where there are neither values nor a result; `v` is then k, and `out` not given.
-LinearProblem check_linear_weights(const char* operation, const ConstTensorView& q, const ConstTensorView& k,
-                                   const LinearAttentionOptions& options);
+/// The same where no result is written; `out` is then not given.
+LinearProblem check_linear_inputs(const char* operation, const ConstTensorView& q, const ConstTensorView& k,
+                                  const ConstTensorView& v, const LinearAttentionOptions& options);
+
+/// `view`, which is called `what`, must be given, with the tokens and heads of one tensor and the width of another.
+void check_linear_shape(const char* operation, const ConstTensorView& view, const char* what, const ConstTensorView& tokens,
+                        const char* whose_tokens, const ConstTensorView& width, const char* whose_width);
+/// `written` must be apart from itself, the inputs, and what the options refer to.
+void check_linear_written(const char* operation, const TensorView& written, const char* what, const ConstTensorView& q,
+                          const ConstTensorView& k, const ConstTensorView& v, const LinearAttentionOptions& options);
+
+/// The same tokens with their axis T under the name S.
+ConstTensorView unpacked(const ConstTensorView& view);
+TensorView unpacked(const TensorView& view);
 
 }  // namespace rotary

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "attention/row_sums.h"
+
 namespace rotary {
 namespace {
 
@@ -31,7 +33,8 @@ LinearRows<T>::LinearRows(const LinearProblem& problem, const FeatureRows<T>& ma
       rows_(x),
       angles_(angles ? &*angles : nullptr),
       x_(static_cast<std::size_t>(problem.head_dim)),
-      features_(static_cast<std::size_t>(problem.num_features)) {
+      features_(static_cast<std::size_t>(problem.num_features)),
+      d_features_(features_.size()) {
   if (angles_ == nullptr) return;
   cos_.resize(static_cast<std::size_t>(problem.rotation->num_pairs()));
   sin_.resize(cos_.size());
@@ -112,6 +115,63 @@ void LinearRows<T>::lengths(T* to) const noexcept {
     *to++ = amplitude * std::sqrt(u * u + v * v);
   }
   for (const std::int64_t channel : still_) *to++ = std::abs(features_[static_cast<std::size_t>(channel)]);
+}
+
+template <class T>
+void LinearRows<T>::backward(const T* da, const T* dc, T* dx) {
+  T* const df = d_features_.data();
+  if (!p_.turns_features()) std::copy_n(da, p_.a_width, df);
+  else if (p_.rotate == Rotate::lifted) turn_back_lifted(da, df);
+  else turn_back(da, df);
+  if (p_.normalizer == Normalizer::pair_norms) add_lengths_backward(dc, df);
+  else if (p_.normalizer == Normalizer::features) add_multiple(T{1}, dc, df, p_.c_width);
+  if (turned_x_.empty()) return map_.backward(x_.data(), features_.data(), df, dx);
+  map_.backward(x_.data(), features_.data(), df, turned_x_.data());
+  turn_back(turned_x_.data(), dx);
+}
+
+template <class T>
+void LinearRows<T>::turn_back(const T* from, T* to) const noexcept {
+  const Rotation& rotation = *p_.rotation;
+  std::copy_n(from, rotation.head_dim(), to);
+  for (std::size_t j = 0; j < cos_.size(); ++j) {
+    const Pair in = rotation.pairs_in()[j], out = rotation.pairs_out()[j];
+    const T u = from[out.first], v = from[out.second];
+    to[in.first] = u * cos_[j] + v * sin_[j];
+    to[in.second] = v * cos_[j] - u * sin_[j];
+  }
+}
+
+template <class T>
+void LinearRows<T>::turn_back_lifted(const T* from, T* to) const noexcept {
+  for (std::size_t j = 0; j < cos_.size(); ++j) {
+    const Pair out = p_.rotation->pairs_out()[j];
+    to[j] = from[out.first] * cos_[j] + from[out.second] * sin_[j];
+  }
+}
+
+/// A length of 0 has no gradient.
+template <class T>
+void LinearRows<T>::add_lengths_backward(const T* gradient, T* to) const noexcept {
+  const auto sign = [](T x) { return static_cast<T>((x > 0) - (x < 0)); };
+  if (!p_.turns_features()) {
+    for (const T feature : features_) *to++ += sign(feature) * *gradient++;
+    return;
+  }
+  const Rotation& rotation = *p_.rotation;
+  const T amplitude = static_cast<T>(rotation.amplitude());
+  if (p_.rotate == Rotate::lifted) {
+    for (const T feature : features_) *to++ += amplitude * sign(feature) * *gradient++;
+    return;
+  }
+  for (const Pair& pair : rotation.pairs_in()) {
+    const T u = features_[static_cast<std::size_t>(pair.first)], v = features_[static_cast<std::size_t>(pair.second)];
+    const T length = std::sqrt(u * u + v * v), factor = length == 0 ? T{0} : amplitude * *gradient / length;
+    to[pair.first] += factor * u;
+    to[pair.second] += factor * v;
+    ++gradient;
+  }
+  for (const std::int64_t channel : still_) to[channel] += sign(features_[static_cast<std::size_t>(channel)]) * *gradient++;
 }
 
 template class LinearRows<float>;

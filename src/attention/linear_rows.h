@@ -23,6 +23,9 @@ class LinearRows {
   /// larger, and all are divided by exp(log_scale).
   void load(std::int64_t row, std::int64_t token, std::int64_t head, T* a, T* c, T* m, T& log_scale);
 
+  /// From gradients with respect to what the last load() gave, to those with respect to its row of q or k.
+  void backward(const T* da, const T* dc, T* dx);
+
  private:
   void read_angles(std::int64_t row, std::int64_t token);
   /// `to` must not be `from`.
@@ -30,6 +33,11 @@ class LinearRows {
   void turn_lifted(const T* from, T* to) const noexcept;
   void leave_exponents(T& log_scale) noexcept;
   void lengths(T* to) const noexcept;
+  /// What turn() and turn_lifted() do, transposed.
+  void turn_back(const T* from, T* to) const noexcept;
+  void turn_back_lifted(const T* from, T* to) const noexcept;
+  /// Adds the gradient with respect to features that belongs to `gradient`, of their lengths.
+  void add_lengths_backward(const T* gradient, T* to) const noexcept;
 
   const LinearProblem& p_;
   const FeatureRows<T>& map_;
@@ -37,7 +45,7 @@ class LinearRows {
   const TokenAngles* angles_;
   std::int64_t row_ = -1, token_ = -1;  // whose angles are at hand
   std::vector<T> cos_, sin_;
-  std::vector<T> x_, turned_x_, features_;
+  std::vector<T> x_, turned_x_, features_, d_features_;
   std::vector<std::int64_t> still_;  // features that belong to no pair
 };
 

@@ -5,6 +5,7 @@
 
 #include "attention/linear_problem.h"
 #include "attention/linear_rows.h"
+#include "attention/row_sums.h"
 #include "attention/tensor_checks.h"
 #include "base/apart.h"
 #include "base/element.h"
@@ -22,10 +23,8 @@ struct Row {
   double log_scale = -infinity;
 };
 
-double dot(const std::vector<double>& x, const std::vector<double>& y) {
-  double sum = 0;
-  for (std::size_t i = 0; i < x.size(); ++i) sum += x[i] * y[i];
-  return sum;
+double inner_product(const std::vector<double>& x, const std::vector<double>& y) {
+  return dot(x.data(), y.data(), static_cast<std::int64_t>(x.size()));
 }
 
 Row load(LinearRows<double>& rows, const LinearProblem& p, std::int64_t batch_row, std::int64_t token, std::int64_t head) {
@@ -47,12 +46,12 @@ std::vector<double> weights_of(const LinearProblem& p, const Row& query, const s
   for (std::size_t j = 0; j < keys.size(); ++j) {
     if (!seen[j]) continue;
     const double scale = log_scale == -infinity ? 1 : std::exp(keys[j].log_scale - log_scale);
-    weights[j] = scale * dot(query.a, keys[j].a);
-    sum += scale * dot(query.c, keys[j].c);
-    bound += scale * dot(query.m, keys[j].m);
+    weights[j] = scale * inner_product(query.a, keys[j].a);
+    sum += scale * inner_product(query.c, keys[j].c);
+    bound += scale * inner_product(query.m, keys[j].m);
   }
   if (p.normalizer == Normalizer::none) return weights;
-  const bool usable = sum != 0 && std::abs(sum) * 0x1p46 >= bound;
+  const bool usable = is_usable(sum, bound);
   for (double& weight : weights) weight = usable ? weight / sum : 0;
   return weights;
 }
@@ -100,7 +99,7 @@ LinearWeights linear_weights(const ConstTensorView& q, const ConstTensorView& k,
   if (options.state != nullptr || options.decay || options.cu_seqlens) {
     fail_argument(operation, "takes no state, no decay and no cu_seqlens");
   }
-  const LinearProblem p = check_linear_weights(operation, q, k, options);
+  const LinearProblem p = check_linear_inputs(operation, q, k, k, options);
   if (weights) check_written(weights, q, k);
   const FeatureRows<double> map(p.feature_map, p.head_dim);
   LinearRows<double> query_rows(p, map, p.q, p.q_angles), key_rows(p, map, p.k, p.k_angles);
