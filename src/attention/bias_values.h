@@ -28,9 +28,14 @@ struct BiasValues {
   double entry(std::int64_t head, std::int64_t row) const noexcept {
     return bias.numbers_[static_cast<std::size_t>(row * bias.num_heads_ + head)];
   }
-  double at(std::int64_t head, double q_position, double k_position) const noexcept {
-    if (bias.kind_ == BiasKind::alibi) return -slope(head) * std::abs(k_position - q_position);
-    return entry(head, row(static_cast<std::int64_t>(k_position - q_position)));
+  /// What a distance is to the bias: its size, or its row of the table.
+  double step(double distance) const noexcept {
+    if (bias.kind_ == BiasKind::alibi) return std::abs(distance);
+    return static_cast<double>(row(static_cast<std::int64_t>(distance)));
+  }
+  double value(std::int64_t head, double step) const noexcept {
+    if (bias.kind_ == BiasKind::alibi) return -slope(head) * step;
+    return entry(head, static_cast<std::int64_t>(step));
   }
 };
 

@@ -109,7 +109,8 @@ double PositionBias::at(std::int64_t head, double q_position, double k_position)
   }
   check_position(operation, kind_, q_position);
   check_position(operation, kind_, k_position);
-  return BiasValues{*this}.at(head, q_position, k_position);
+  const BiasValues values{*this};
+  return values.value(head, values.step(k_position - q_position));
 }
 
 void position_bias(const TensorView& out, const PositionBias& bias, const PositionBiasOptions& options) {
@@ -123,11 +124,13 @@ void position_bias(const TensorView& out, const PositionBias& bias, const Positi
   parallel_for(options.executor, batch * num_queries, [&](std::int64_t task) {
     const std::int64_t b = task / num_queries, i = task % num_queries;
     const double query = queries.at(b, i);
-    for (std::int64_t j = 0; j < num_keys; ++j) {
-      const double key = keys.at(b, j);
-      const std::int64_t at = b * out.stride('B') + i * out.stride('Q') + j * out.stride('K');
-      for (std::int64_t h = 0; h < bias.num_heads(); ++h) {
-        store_element(out.dtype(), out.data(), at + h * out.stride('H'), values.at(h, query, key));
+    std::vector<double> steps;
+    for (std::int64_t j = 0; j < num_keys; ++j) steps.push_back(values.step(keys.at(b, j) - query));
+    for (std::int64_t h = 0; h < bias.num_heads(); ++h) {
+      const std::int64_t at = b * out.stride('B') + h * out.stride('H') + i * out.stride('Q');
+      for (std::int64_t j = 0; j < num_keys; ++j) {
+        const double value = values.value(h, steps[static_cast<std::size_t>(j)]);
+        store_element(out.dtype(), out.data(), at + j * out.stride('K'), value);
       }
     }
   });

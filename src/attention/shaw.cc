@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <vector>
 
 #include "attention/bias_view.h"
@@ -40,6 +41,15 @@ void check(const TensorView& out, const ConstTensorView& q, const ConstTensorVie
   check_apart(operation, "out", out, "table", table);
 }
 
+/// The numbers along D from an element on.
+std::vector<double> row_of(const ConstTensorView& view, std::int64_t first) {
+  std::vector<double> row;
+  for (std::int64_t d = 0; d < view.size('D'); ++d) {
+    row.push_back(load_element(view.dtype(), view.data(), first + d * view.stride('D')));
+  }
+  return row;
+}
+
 }  // namespace
 
 void shaw_scores(const TensorView& out, const ConstTensorView& q, const ConstTensorView& table,
@@ -51,22 +61,26 @@ void shaw_scores(const TensorView& out, const ConstTensorView& q, const ConstTen
   const std::int64_t width = q.size('D'), reach = table.size('N') / 2;
   const double scale = options.scale != 0 ? options.scale : 1 / std::sqrt(static_cast<double>(width));
 
+  std::vector<double> vectors;  // the table, heads outermost
+  for (std::int64_t h = 0; h < table.size('H'); ++h) {
+    for (std::int64_t n = 0; n < table.size('N'); ++n) {
+      const std::vector<double> row = row_of(table, n * table.stride('N') + h * table.stride('H'));
+      vectors.insert(vectors.end(), row.begin(), row.end());
+    }
+  }
+
   parallel_for(options.executor, batch * heads * num_queries, [&](std::int64_t task) {
     const std::int64_t b = task / num_queries / heads, h = task / num_queries % heads, i = task % num_queries;
-    const std::int64_t query = b * q.stride('B') + h * q.stride('H') + i * q.stride('S');
-    std::vector<double> products;  // of the query with every row of the table
-    for (std::int64_t n = 0; n < table.size('N'); ++n) {
-      const std::int64_t row = n * table.stride('N') + h * table.stride('H');
-      double sum = 0;
-      for (std::int64_t d = 0; d < width; ++d) {
-        sum += load_element(q.dtype(), q.data(), query + d * q.stride('D')) *
-               load_element(table.dtype(), table.data(), row + d * table.stride('D'));
-      }
-      products.push_back(scale * sum);
+    const std::vector<double> query = row_of(q, b * q.stride('B') + h * q.stride('H') + i * q.stride('S'));
+    const double* vector = vectors.data() + (table.has('H') ? h : 0) * table.size('N') * width;
+    std::vector<double> products;  // of the query with every vector of the table
+    for (std::int64_t n = 0; n < table.size('N'); ++n, vector += width) {
+      products.push_back(scale * std::inner_product(query.begin(), query.end(), vector, 0.0));
     }
+    const double position = queries.at(b, i);
     const std::int64_t at = b * out.stride('B') + h * out.stride('H') + i * out.stride('Q');
     for (std::int64_t j = 0; j < num_keys; ++j) {
-      const auto distance = static_cast<std::int64_t>(keys.at(b, j) - queries.at(b, i));
+      const auto distance = static_cast<std::int64_t>(keys.at(b, j) - position);
       const std::int64_t row = std::clamp(distance, -reach, reach) + reach;
       store_element(out.dtype(), out.data(), at + j * out.stride('K'), products[static_cast<std::size_t>(row)]);
     }
