@@ -143,6 +143,16 @@ TEST(Plot, StaysReadableWithManySorts) {
   EXPECT_NE(picture.find("the first 8 of 20 sorts"), std::string::npos);
 }
 
+TEST(Plot, StaysSmallWithAnAmplitudeBeyondReason) {
+  for (const double amplitude : {1e3, 1e18, 1e160}) {
+    Frequencies frequencies = default_frequencies(500000, 128);
+    frequencies.amplitude = amplitude;
+    const std::string picture = picture_of(model_of({layer_with(std::move(frequencies))}));
+    EXPECT_LT(picture.size(), 100'000u) << amplitude;
+    EXPECT_EQ(fault_in_xml(picture), "") << amplitude;
+  }
+}
+
 TEST(Plot, RefusesAModelThatDoesNotRotate) {
   LayerDescription still = layer_with(default_frequencies(500000, 128));
   still.turning = Turning::no_rotation;

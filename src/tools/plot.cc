@@ -97,6 +97,14 @@ std::string decade(double value) {
   return shortest(value);
 }
 
+/// A share of the full score: 0.2, −0.4, 1.0.
+std::string share(double value) {
+  if (std::abs(value) >= 1e6) return rough(value);
+  const long tenths = std::lround(10 * value);
+  return std::string(tenths < 0 ? "−" : "") + std::to_string(std::abs(tenths) / 10) + "." +
+         std::to_string(std::abs(tenths) % 10);
+}
+
 std::string rule_words(const LayerRotation& layer) {
   std::string words = *layer.rule() == '\0' ? "" : std::string("rule ") + layer.rule();
   for (const char* parameter : {"base", "factor"}) {
@@ -254,16 +262,12 @@ void draw_scores(Svg& svg, const Block& block, double top) {
   const double full = block.rotation.amplitude() * block.rotation.amplitude();
   double lowest = 0;
   for (const ScoreBand& band : bands) lowest = std::min(lowest, band.low);
-  const Scale y{0.2 * std::floor(lowest / 0.2), 0.2 * std::ceil(full / 0.2), top + chart_bottom, top + chart_top};
+  const double step = 0.2 * std::max(1.0, std::ceil(full / 4));  // at most some 40 lines, whatever the amplitude
+  const Scale y{step * std::floor(lowest / step), step * std::ceil(full / step), top + chart_bottom, top + chart_top};
 
   svg.text({right_first - 62, top + 76}, "Score of a key that equals its query, by distance", 14, Tone::ink, Anchor::start,
            true);
-  for (double value = y.low; value < y.high + 0.1; value += 0.2) {
-    const long tenths = std::lround(10 * value);
-    y_tick(svg, x, y, value,
-           std::string(tenths < 0 ? "−" : "") + std::to_string(std::abs(tenths) / 10) + "." +
-               std::to_string(std::abs(tenths) % 10));
-  }
+  for (double value = y.low; value < y.high + step / 2; value += step) y_tick(svg, x, y, value, share(value));
   for (const double value : decades(1, longest)) {
     if (value <= longest) x_tick(svg, x, y, value, decade(value));
   }
