@@ -1,6 +1,5 @@
 #include "models/findings.h"
 
-#include <algorithm>
 #include <cassert>
 
 #include "base/fail.h"
@@ -10,9 +9,7 @@ namespace rotary {
 
 void Findings::warn(const std::string& id, const std::string& text) {
   assert(find_warning_kind(id.c_str()) != nullptr);
-  const bool known = std::any_of(entries_.begin(), entries_.end(),
-                                 [&](const Entry& entry) { return entry.id == id && entry.text == text; });
-  if (!known) entries_.push_back({id, text});
+  if (known_.emplace(id, text).second) entries_.push_back({id, text});
 }
 
 void Findings::tolerate(const std::string& id, const std::string& path, const std::string& rule,

@@ -2,7 +2,9 @@
 // pass.
 #pragma once
 
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace rotary {
@@ -31,6 +33,7 @@ class Findings {
  private:
   bool lenient_;
   std::vector<Entry> entries_;
+  std::set<std::pair<std::string, std::string>> known_;  // a file decides how many there are
 };
 
 }  // namespace rotary
