@@ -55,7 +55,7 @@ inline CLI::Validator at_least(std::int64_t least) {
 }
 
 /// A path with one of these endings, refused before any work is done.
-inline CLI::Validator ends_in(std::vector<std::string> endings) {
+inline CLI::Validator ends_in(const std::vector<std::string>& endings) {
   const auto check = [endings](const std::string& given) -> std::string {
     std::string list;
     for (std::size_t i = 0; i < endings.size(); ++i) {
