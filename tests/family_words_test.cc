@@ -256,5 +256,33 @@ TEST_F(FamilyWords, RulesThatTheCodeLacksAreRefused) {
   }
 }
 
+/// Otherwise a file of some kilobytes makes thousands of rotations.
+TEST_F(FamilyWords, LayersAreOfFewSorts) {
+  json config = json::parse(R"({"model_type": "granite_swa", "num_attention_heads": 4, "hidden_size": 64})");
+  const auto with_bases = [&](int count) {
+    json bases = json::array();
+    for (int i = 0; i < count; ++i) bases.push_back(1e4 + i);
+    config["num_hidden_layers"] = count;
+    config["layer_rope_theta"] = bases;
+    return config.dump();
+  };
+  EXPECT_EQ(model(with_bases(1024)).groups().size(), 1024u);
+  EXPECT_NE(refusal(with_bases(1025), ErrorCode::unsupported).find("few sorts"), std::string::npos);
+  config["head_dim"] = 8192;
+  EXPECT_EQ(model(with_bases(64)).groups().size(), 64u);
+  EXPECT_NE(refusal(with_bases(65), ErrorCode::unsupported).find("few sorts"), std::string::npos);
+}
+
+TEST_F(FamilyWords, HeadsOfALayerAreWholeNumbers) {
+  json config = json::parse(R"({"model_type": "laguna", "num_hidden_layers": 2, "num_key_value_heads": 1})");
+  for (const double heads : {8.5, 65537.0, 1e300}) {
+    config["num_attention_heads_per_layer"] = {4.0, heads};
+    EXPECT_NE(refusal(config.dump()).find("num_attention_heads_per_layer must hold whole numbers"), std::string::npos)
+        << heads;
+  }
+  config["num_attention_heads_per_layer"] = {4, 6};
+  EXPECT_EQ(model(config.dump()).layer(1).num_q_heads(), 6);
+}
+
 }  // namespace
 }  // namespace rotary

@@ -172,5 +172,13 @@ INSTANTIATE_TEST_SUITE_P(Errors, OddFileReadLeniently, testing::ValuesIn(refused
   return name;
 });
 
+TEST_F(Lenient, TakesTheNumberThatSwitchesLlama4sTemperature) {
+  const json llama4 = {{"model_type", "llama4_text"}, {"attn_temperature_tuning", 4}};
+  const auto kind = [](const ModelRotations& model) { return model.layer(3).query_temperature().kind; };
+  EXPECT_EQ(kind(tolerated(llama4, "RP023")), QueryTemperature::Kind::steps);
+  EXPECT_EQ(kind(tolerated({{"model_type", "llama4_text"}, {"attn_temperature_tuning", 0}}, "RP023")),
+            QueryTemperature::Kind::none);
+}
+
 }  // namespace
 }  // namespace rotary

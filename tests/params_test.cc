@@ -133,6 +133,14 @@ TEST_F(Params, RepeatAListOfWindowsOverTheLayers) {
   EXPECT_EQ(model.layer(5).sliding_window(), 0);
 }
 
+TEST_F(Params, HaveLayersOfFewSorts) {
+  json windows = json::array();
+  for (int i = 1; i <= 1025; ++i) windows.push_back(i);
+  const std::string path = file({{"dim", 64}, {"n_heads", 4}, {"n_layers", 1025}, {"sliding_window", windows}});
+  const std::string said = error_sentence(ErrorCode::unsupported, [&] { read_model(path.c_str()); });
+  EXPECT_NE(said.find("few sorts"), std::string::npos) << said;
+}
+
 TEST_F(Params, ChooseMistralsBaseByTheWindowWhereItIsMissing) {
   EXPECT_NEAR(read(mistral_, R"({"rope_theta": null})").layer(0).rotation().inv_freq()[1], std::pow(1e6, -1.0 / 64), 1e-15);
   EXPECT_NEAR(read(mistral_, R"({"rope_theta": null, "sliding_window": 4096})").layer(0).rotation().inv_freq()[1],

@@ -15,8 +15,11 @@
 namespace rotary {
 
 /// Far above any model; a larger number in a file is an attack or a slip.
-inline constexpr std::int64_t max_layers = 1 << 16;
+inline constexpr std::int64_t max_layers = 1 << 12;
 inline constexpr std::int64_t max_heads = 1 << 16;
+inline constexpr std::size_t max_kinds = 1 << 10;
+/// Pairs of channels of all sorts of layers together: some 20 MB.
+inline constexpr std::int64_t max_pairs_of_model = 1 << 18;
 
 struct LayerDescription {
   std::string label;
@@ -67,6 +70,10 @@ struct ModelDescription::Part {
   std::string name;
   ModelDescription description;
 };
+
+/// Adds one sort of layer. Error (unsupported) with the path beyond max_kinds or max_pairs_of_model: lists with an entry per
+/// layer must not turn a small file into gigabytes.
+void add_kind(ModelDescription& model, LayerDescription kind, const std::string& path);
 
 /// Checks every rotation at once (Error (invalid_file) with the path and the broken rule), groups the layers.
 ModelRotations build_model(ModelDescription description);

@@ -111,8 +111,10 @@ const std::vector<WarningKind>& warning_kinds() {
       {"RP022", Severity::note, "read as another family", "The caller named the family whose code the file is read with.",
        "Nothing, if the code is known to be the same."},
       {"RP023", Severity::warning, "value in another form",
-       "A number is written as a string, or an object as a string. Loaders that convert it go on; others fail later.",
-       "Write it as JSON number or object."},
+       "A number, an object or a flag is written as something else: in a string, or true as 4. Loaders that convert it go "
+       "on; "
+       "others fail.",
+       "Write it as JSON number, object, or true or false."},
       {"RP024", Severity::note, "systems disagree about this family",
        "Implementations of this family differ in a way that changes the rotation; the text says how, and which one is "
        "followed.",

@@ -19,9 +19,6 @@
 namespace rotary {
 namespace {
 
-/// Pairs of all sorts of layers together: far above any model, and some 20 MB.
-constexpr std::int64_t max_pairs_of_model = 1 << 18;
-
 const Architecture& architecture_of(const GgufKeys& keys, const ReadOptions& options, Findings& findings) {
   const std::string family = options.family;
   const std::string& named = family.empty() ? keys.architecture() : family;
@@ -237,19 +234,12 @@ class Reader {
 
   void describe_kinds(ModelDescription& model) {
     std::vector<GgufLayer> kinds;
-    std::int64_t num_pairs = 0;
     for (const GgufLayer& layer : layers_.layers) {
       const auto known = std::find(kinds.begin(), kinds.end(), layer);
       model.kind_of_layer.push_back(static_cast<std::size_t>(known - kinds.begin()));
       if (known != kinds.end()) continue;
-      num_pairs += layer.turns ? head_dim(layer).value / 2 : 0;
-      if (num_pairs > max_pairs_of_model) {
-        fail_unsupported(keys_.path(), "layers must be of few sorts, of ", max_pairs_of_model,
-                         " pairs of channels together, got more: ", kinds.size() + 1, " sorts with heads of ",
-                         head_dim(layer).value);
-      }
       kinds.push_back(layer);
-      model.kinds.push_back(describe(layer));
+      add_kind(model, describe(layer), keys_.path());
     }
   }
 

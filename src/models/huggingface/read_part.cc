@@ -44,7 +44,7 @@ class PartReader {
       const auto [kind, is_new] = known.try_emplace(
           {layer.sort, layer.turns, value(layer.base), value(layer.share), value(layer.q_heads), layer.scaled},
           model.kinds.size());
-      if (is_new) model.kinds.push_back(describe(layer));
+      if (is_new) add_kind(model, describe(layer), config_.path());
       model.kind_of_layer.push_back(kind->second);
     }
     warn();
@@ -95,7 +95,11 @@ class PartReader {
     layer.num_kv_heads = shape_.num_kv_heads;
     mla_rotary_ = shape_.mla_rotary;
     if (one.q_heads) {
-      layer.num_q_heads = static_cast<std::int64_t>(one.q_heads->value);
+      const double heads = one.q_heads->value;
+      if (heads != std::floor(heads) || heads > static_cast<double>(max_heads)) {
+        config_.refuse(std::string(family_.q_heads_per_layer), sentence("must hold whole numbers of at most ", max_heads));
+      }
+      layer.num_q_heads = static_cast<std::int64_t>(heads);
       layer.provenance.add("num_q_heads", layer.num_q_heads, one.q_heads->source);
     }
     if (const SortRope* rope = rope_of(one.sort)) heads_of_sort(*rope, layer);
@@ -309,10 +313,19 @@ class PartReader {
     if (value != 0) layer.provenance.add("softmax_scale", value, part_.code(what));
   }
 
+  bool is_temperature_tuned() const {
+    const std::string key = "attn_temperature_tuning";
+    if (config_.has(key) && config_.value(key).is_number()) {
+      part_.findings.tolerate("RP023", config_.path(), config_.key(key) + " must be true or false, got a number",
+                              "transformers 4.51 wrote 4, and took any number but 0 for true");
+      return config_.value(key) != 0;
+    }
+    const auto tuned = config_.boolean(key);
+    return !tuned || tuned->value;
+  }
+
   void llama4_temperature(LayerDescription& layer) {
-    const auto tuned = config_.boolean("attn_temperature_tuning");
-    const auto number_tuned = tuned ? std::nullopt : std::optional<bool>(true);
-    if (!(tuned ? tuned->value : *number_tuned)) return;
+    if (!is_temperature_tuned()) return;
     const auto beta = config_.positive_number("attn_scale");
     const auto length = config_.count("floor_scale");
     layer.query_temperature = {QueryTemperature::Kind::steps, beta ? beta->value : 0.1, length ? length->value : 8192, 1};

@@ -262,7 +262,7 @@ class ParamsReader {
              ((model.kinds[kind].turning == Turning::rotates) != turns || model.kinds[kind].sliding_window != window)) {
         ++kind;
       }
-      if (kind == model.kinds.size()) model.kinds.push_back(sort_of_layer(turns, window, chunk));
+      if (kind == model.kinds.size()) add_kind(model, sort_of_layer(turns, window, chunk), config_.path());
       model.kind_of_layer.push_back(kind);
     }
   }
