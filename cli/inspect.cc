@@ -122,7 +122,7 @@ void print_pairs(const Rotation& rotation, std::int64_t trained) {
   std::vector<std::string> header{"pair", "channels"};
   if (rotation.num_axes() > 1) header.push_back("axis");
   header.insert(header.end(), {"inv_freq", "wavelength"});
-  if (trained > 0) header.push_back("turns in " + std::to_string(trained));
+  if (trained > 0) header.emplace_back("turns in " + std::to_string(trained));
   Table table(header);
   const std::int64_t step = std::max<std::int64_t>(1, rotation.num_pairs() / 8);
   for (std::int64_t j = 0; j < rotation.num_pairs(); ++j) {
@@ -177,9 +177,8 @@ bool same_source(const ValueSource& a, const ValueSource& b) {
   return std::string(a.name) == b.name && std::string(a.value) == b.value && std::string(a.source) == b.source;
 }
 
-bool has(const LayerRotation& layer, const ValueSource& value) {
-  return std::any_of(layer.provenance().begin(), layer.provenance().end(),
-                     [&](const ValueSource& other) { return same_source(value, other); });
+bool holds(const std::vector<ValueSource>& values, const ValueSource& value) {
+  return std::any_of(values.begin(), values.end(), [&](const ValueSource& other) { return same_source(value, other); });
 }
 
 void print_values(const std::string& title, const std::vector<ValueSource>& values) {
@@ -198,18 +197,16 @@ void print_values(const std::string& title, const std::vector<ValueSource>& valu
 /// What all sorts have in common once, then what each has of its own.
 void print_sources(const std::vector<LayerSort>& sorts) {
   if (sorts.empty()) return;
-  const auto common = [&](const ValueSource& value) {
-    return std::all_of(sorts.begin(), sorts.end(), [&](const LayerSort& sort) { return has(sort.layer, value); });
-  };
   std::vector<ValueSource> shared;
   for (const ValueSource& value : sorts.front().layer.provenance()) {
-    if (common(value)) shared.push_back(value);
+    const auto has_it = [&](const LayerSort& sort) { return holds(sort.layer.provenance(), value); };
+    if (std::all_of(sorts.begin(), sorts.end(), has_it)) shared.push_back(value);
   }
   print_values("where it comes from", shared);
   for (const LayerSort& sort : sorts) {
     std::vector<ValueSource> own;
     for (const ValueSource& value : sort.layer.provenance()) {
-      if (!common(value)) own.push_back(value);
+      if (!holds(shared, value)) own.push_back(value);
     }
     print_values("of " + in_words(sort.ranges), own);
   }
