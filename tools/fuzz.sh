@@ -11,7 +11,7 @@ for target in config gguf tensor_file; do
   mkdir -p "$work" "build/fuzz/finds/$target"
   # Small files only: a fuzzer that carries megabytes gets nowhere.
   find ${seeds[$target]} "fuzz/corpus/$target" -type f -size -33k ! -name expected.json ! -name '*.md' ! -name 'rotated.*' |
-    while read -r file; do cp -n "$file" "$work/$(echo "$file" | tr / _)"; done
+    while read -r file; do cp -u "$file" "$work/$(echo "$file" | tr / _)"; done
   echo "== $target, $seconds s"
   build/fuzz/fuzz/"${target}_fuzz" -max_total_time="$seconds" -max_len=32768 -timeout=10 -rss_limit_mb=2048 \
     -artifact_prefix="build/fuzz/finds/$target/" -print_final_stats=1 -verbosity=0 "$work"
