@@ -6,6 +6,7 @@
 #include "attention/row_sums.h"
 #include "base/element.h"
 #include "base/fail.h"
+#include "kernels/linear_attention.h"
 
 namespace rotary {
 namespace {
@@ -118,9 +119,7 @@ void FeatureRows<T>::map(T* x, T* features) const noexcept {
     case Features::relu:
       for (std::int64_t d = 0; d < head_dim_; ++d) features[d] = x[d] < 0 ? T{0} : x[d];  // a NaN stays one
       return;
-    case Features::elu_plus_1:
-      for (std::int64_t d = 0; d < head_dim_; ++d) features[d] = x[d] > 0 ? x[d] + 1 : std::exp(x[d]);
-      return;
+    case Features::elu_plus_1: return linear_kernels<T>().elu_plus_1(x, head_dim_, features);
     case Features::one_plus_cos: return map_cosine(x, features);
     case Features::taylor2: return map_taylor(x, features);
     case Features::favor_plus: return map_favor_plus(x, features);

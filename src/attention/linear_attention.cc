@@ -1,5 +1,6 @@
 #include "rotary/linear_attention.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <vector>
@@ -22,13 +23,13 @@ LinearAttentionReport attend(const LinearProblem& problem, LinearState* state, E
   LinearState& sums = state != nullptr ? *state : own;
   if (sums.empty()) LinearStateAccess::begin(sums, problem, dtype_of<T>);
   const FeatureRows<T> map(problem.feature_map, problem.head_dim);
-  const auto num_sequences = static_cast<std::int64_t>(problem.sequences.size());
-  std::vector<LinearAttentionReport> reports(static_cast<std::size_t>(num_sequences * problem.num_kv_heads));
-  parallel_for(executor, num_sequences * problem.num_kv_heads, [&](std::int64_t task) {
-    const std::int64_t row = task / problem.num_kv_heads, kv_head = task % problem.num_kv_heads;
+  const auto num_heads = static_cast<std::int64_t>(problem.sequences.size()) * problem.num_kv_heads;
+  // A few tasks per thread: heads of a task share its workspace, and a token's angles.
+  const std::int64_t num_tasks = executor == nullptr ? 1 : std::min<std::int64_t>(num_heads, 4L * executor->concurrency());
+  std::vector<LinearAttentionReport> reports(static_cast<std::size_t>(num_tasks));
+  parallel_for(executor, num_tasks, [&](std::int64_t task) {
     reports[static_cast<std::size_t>(task)] =
-        attend_linearly(problem, map, problem.sequences[static_cast<std::size_t>(row)], kv_head,
-                        LinearStateAccess::sums<T>(sums, row, kv_head));
+        attend_linearly(problem, map, sums, task * num_heads / num_tasks, (task + 1) * num_heads / num_tasks);
   });
   return merged(reports);
 }

@@ -3,63 +3,56 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "attention/aligned_array.h"
 #include "attention/linear_rows.h"
 #include "attention/row_sums.h"
 #include "attention/tensor_rows.h"
+#include "kernels/linear_attention.h"
 
 namespace rotary {
 namespace {
 
-/// out += x y, row by row; inner sums run in order. Steps count elements from row to row.
-template <class T>
-void add_product(std::int64_t rows, std::int64_t inner, std::int64_t columns, const T* x, std::int64_t x_step, const T* y,
-                 std::int64_t y_step, T* out, std::int64_t out_step) noexcept {
-  for (std::int64_t r = 0; r < rows; ++r, x += x_step, out += out_step) {
-    T* __restrict const sum = out;
-    std::int64_t i = 0;
-    for (; i + 4 <= inner; i += 4) {
-      const T x0 = x[i], x1 = x[i + 1], x2 = x[i + 2], x3 = x[i + 3];
-      const T* __restrict const y0 = y + i * y_step, * __restrict const y1 = y0 + y_step, * __restrict const y2 = y1 + y_step, * __restrict const y3 = y2 + y_step;
-      for (std::int64_t c = 0; c < columns; ++c) sum[c] += x0 * y0[c] + x1 * y1[c] + x2 * y2[c] + x3 * y3[c];
-    }
-    for (; i < inner; ++i) {
-      const T* __restrict const y0 = y + i * y_step;
-      for (std::int64_t c = 0; c < columns; ++c) sum[c] += x[i] * y0[c];
-    }
-  }
+constexpr std::int64_t round_up_to_vectors(std::int64_t n) noexcept { return (n + 15) / 16 * 16; }
+
+std::int64_t longest(const std::vector<LinearSequence>& sequences) noexcept {
+  std::int64_t length = 1;
+  for (const LinearSequence& sequence : sequences) length = std::max({length, sequence.num_queries, sequence.num_keys});
+  return length;
 }
 
+/// A workspace for any number of heads, one after another.
 template <class T>
 class Chunks {
  public:
-  Chunks(const LinearProblem& problem, const FeatureRows<T>& map, const LinearSequence& sequence, std::int64_t kv_head,
-         const LinearSums<T>& sums)
+  Chunks(const LinearProblem& problem, const FeatureRows<T>& map)
       : p_(problem),
-        sequence_(sequence),
-        kv_head_(kv_head),
-        size_(std::min(problem.chunk_size, std::max<std::int64_t>(1, std::max(sequence.num_queries, sequence.num_keys)))),
-        decay_(problem.decay.empty() ? T{1} : static_cast<T>(problem.decay[static_cast<std::size_t>(kv_head)])),
+        kernels_(linear_kernels<T>()),
+        size_(std::min(problem.chunk_size, longest(problem.sequences))),
+        step_(round_up_to_vectors(size_)),
         gated_(!problem.decay.empty() || map.in_exponents()),
-        sums_(sums),
         query_rows_(problem, map, problem.q, problem.q_angles),
         key_rows_(problem, map, problem.k, problem.k_angles),
         value_rows_(problem.v),
         out_rows_(problem.out),
         a_(aligned_array<T>(size_ * problem.a_width)),
-        b_(aligned_array<T>(problem.a_width * size_)),
+        b_(aligned_array<T>(problem.a_width * step_)),
         row_(aligned_array<T>(problem.a_width)),
         values_(aligned_array<T>(size_ * problem.value_dim)),
         out_(aligned_array<T>(size_ * problem.value_dim)),
-        scores_(aligned_array<T>(size_ * size_)),
+        scores_(aligned_array<T>(size_ * step_)),
         gates_(aligned_array<T>(size_)),
         c_(aligned_array<T>(problem.c_width)),
         m_(aligned_array<T>(problem.m_width)),
         denominators_(aligned_array<T>(size_ * problem.c_width)),
         magnitudes_(aligned_array<T>(size_ * problem.m_width)) {}
 
-  LinearAttentionReport attend() {
+  void attend(const LinearSequence& sequence, std::int64_t kv_head, const LinearSums<T>& sums) {
+    sequence_ = sequence;
+    kv_head_ = kv_head;
+    sums_ = sums;
+    decay_ = p_.decay.empty() ? T{1} : static_cast<T>(p_.decay[static_cast<std::size_t>(kv_head)]);
     if (p_.is_causal) {
       for (std::int64_t first = 0; first < sequence_.num_keys; first += size_) {
         const std::int64_t count = std::min(size_, sequence_.num_keys - first);
@@ -77,8 +70,9 @@ class Chunks {
         attend_queries(first, std::min(size_, sequence_.num_queries - first), false);
       }
     }
-    return report_;
   }
+
+  const LinearAttentionReport& report() const noexcept { return report_; }
 
  private:
   /// Features by column, values by row, the gate of each key, and the sums of the denominator up to each key.
@@ -110,7 +104,7 @@ class Chunks {
       std::fill_n(m, p_.m_width, T{0});
       std::fill_n(value, p_.value_dim, T{0});
     }
-    for (std::int64_t f = 0; f < p_.a_width; ++f) b_[f * size_ + i] = row_[f];
+    for (std::int64_t f = 0; f < p_.a_width; ++f) b_[f * step_ + i] = row_[f];
   }
 
   void attend_queries(std::int64_t first, std::int64_t count, bool with_chunk) {
@@ -123,8 +117,15 @@ class Chunks {
         divisors_[i] = divisor(with_chunk ? denominators_.get() + i * p_.c_width : sums_.denominator,
                                with_chunk ? magnitudes_.get() + i * p_.m_width : sums_.magnitude);
       }
-      add_product(count, p_.a_width, p_.value_dim, a_.get(), p_.a_width, sums_.numerator, p_.value_dim, out_.get(),
-                  p_.value_dim);
+      kernels_.add_product({.rows = count,
+                            .inner = p_.a_width,
+                            .columns = p_.value_dim,
+                            .x = a_.get(),
+                            .x_step = p_.a_width,
+                            .y = sums_.numerator,
+                            .y_step = p_.value_dim,
+                            .out = out_.get(),
+                            .out_step = p_.value_dim});
       if (with_chunk) add_chunk(count);
       for (std::int64_t i = 0; i < count; ++i) store(sequence_.first_query + first + i, head, i);
     }
@@ -132,28 +133,48 @@ class Chunks {
 
   /// Adds tril(A B^T) V to what came from the sums, each under its gates.
   void add_chunk(std::int64_t count) {
-    std::fill_n(scores_.get(), count * size_, T{0});
-    add_product(count, p_.a_width, count, a_.get(), p_.a_width, b_.get(), size_, scores_.get(), size_);
-    for (std::int64_t i = 0; i < count; ++i) {
-      T* const out = out_.get() + i * p_.value_dim;
-      T* const scores = scores_.get() + i * size_;
-      if (gated_) {
-        T passed = 1;
-        for (std::int64_t j = i; j >= 0; --j) {
-          scores[j] *= passed;
-          passed *= gates_[j];
-        }
-        for (std::int64_t d = 0; d < p_.value_dim; ++d) out[d] *= passed;
+    std::fill_n(scores_.get(), count * step_, T{0});
+    kernels_.add_product({.rows = count,
+                          .inner = p_.a_width,
+                          .columns = round_up_to_vectors(count),
+                          .x = a_.get(),
+                          .x_step = p_.a_width,
+                          .y = b_.get(),
+                          .y_step = step_,
+                          .out = scores_.get(),
+                          .out_step = step_});
+    for (std::int64_t i = 0; gated_ && i < count; ++i) {
+      T passed = 1;
+      for (std::int64_t j = i; j >= 0; --j) {
+        scores_[i * step_ + j] *= passed;
+        passed *= gates_[j];
       }
-      add_product(1, i + 1, p_.value_dim, scores, size_, values_.get(), p_.value_dim, out, p_.value_dim);
+      multiply(passed, out_.get() + i * p_.value_dim, p_.value_dim);
     }
+    kernels_.add_product({.rows = count,
+                          .inner = count,
+                          .columns = p_.value_dim,
+                          .x = scores_.get(),
+                          .x_step = step_,
+                          .y = values_.get(),
+                          .y_step = p_.value_dim,
+                          .out = out_.get(),
+                          .out_step = p_.value_dim,
+                          .lower = true});
   }
 
   /// The keys of the chunk join the sums.
   void join(std::int64_t count) {
     if (gated_) pass_gates(count);
-    add_product(p_.a_width, count, p_.value_dim, b_.get(), size_, values_.get(), p_.value_dim, sums_.numerator,
-                p_.value_dim);
+    kernels_.add_product({.rows = p_.a_width,
+                          .inner = count,
+                          .columns = p_.value_dim,
+                          .x = b_.get(),
+                          .x_step = step_,
+                          .y = values_.get(),
+                          .y_step = p_.value_dim,
+                          .out = sums_.numerator,
+                          .out_step = p_.value_dim});
     std::copy_n(denominators_.get() + (count - 1) * p_.c_width, p_.c_width, sums_.denominator);
     std::copy_n(magnitudes_.get() + (count - 1) * p_.m_width, p_.m_width, sums_.magnitude);
   }
@@ -161,13 +182,10 @@ class Chunks {
   void pass_gates(std::int64_t count) {
     T passed = 1;
     for (std::int64_t j = count - 1; j >= 0; --j) {
-      if (passed != 1) {
-        for (std::int64_t f = 0; f < p_.a_width; ++f) b_[f * size_ + j] *= passed;
-      }
+      for (std::int64_t f = 0; passed != 1 && f < p_.a_width; ++f) b_[f * step_ + j] *= passed;
       passed *= gates_[j];
     }
-    if (passed == 1) return;
-    for (std::int64_t i = 0; i < p_.a_width * p_.value_dim; ++i) sums_.numerator[i] *= passed;
+    multiply(passed, sums_.numerator, p_.a_width * p_.value_dim);
   }
 
   /// What the row in c_ and m_ is divided by; 0 where it must not be.
@@ -194,11 +212,14 @@ class Chunks {
   }
 
   const LinearProblem& p_;
-  const LinearSequence& sequence_;
-  std::int64_t kv_head_, size_;
-  T decay_;
+  LinearSequence sequence_ = {};
+  std::int64_t kv_head_ = 0;
+  LinearSums<T> sums_ = {};
+  T decay_ = 1;
+  const LinearKernels<T>& kernels_;
+  std::int64_t size_;  // tokens of a chunk
+  std::int64_t step_;  // from row to row of b_ and scores_: whole vectors, so that no column is computed differently
   bool gated_;
-  LinearSums<T> sums_;
   LinearRows<T> query_rows_, key_rows_;
   TensorRows<ConstTensorView> value_rows_;
   TensorRows<TensorView> out_rows_;
@@ -216,14 +237,20 @@ class Chunks {
 }  // namespace
 
 template <class T>
-LinearAttentionReport attend_linearly(const LinearProblem& problem, const FeatureRows<T>& map,
-                                      const LinearSequence& sequence, std::int64_t kv_head, const LinearSums<T>& sums) {
-  return Chunks<T>(problem, map, sequence, kv_head, sums).attend();
+LinearAttentionReport attend_linearly(const LinearProblem& problem, const FeatureRows<T>& map, LinearState& state,
+                                      std::int64_t begin, std::int64_t end) {
+  Chunks<T> chunks(problem, map);
+  for (std::int64_t i = begin; i < end; ++i) {
+    const std::int64_t row = i / problem.num_kv_heads, kv_head = i % problem.num_kv_heads;
+    chunks.attend(problem.sequences[static_cast<std::size_t>(row)], kv_head,
+                  LinearStateAccess::sums<T>(state, row, kv_head));
+  }
+  return chunks.report();
 }
 
-template LinearAttentionReport attend_linearly(const LinearProblem&, const FeatureRows<float>&, const LinearSequence&,
-                                               std::int64_t, const LinearSums<float>&);
-template LinearAttentionReport attend_linearly(const LinearProblem&, const FeatureRows<double>&, const LinearSequence&,
-                                               std::int64_t, const LinearSums<double>&);
+template LinearAttentionReport attend_linearly(const LinearProblem&, const FeatureRows<float>&, LinearState&, std::int64_t,
+                                               std::int64_t);
+template LinearAttentionReport attend_linearly(const LinearProblem&, const FeatureRows<double>&, LinearState&, std::int64_t,
+                                               std::int64_t);
 
 }  // namespace rotary

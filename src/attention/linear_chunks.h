@@ -1,4 +1,4 @@
-// One task of linear attention: a sequence and a KV head, a chunk of tokens at a time.
+// One task of linear attention: some sequences and KV heads one after another, a chunk of tokens at a time.
 //
 //     chunk of queries A, keys B, values V, and the sums S before it:
 //
@@ -18,10 +18,10 @@
 
 namespace rotary {
 
-/// Writes the rows of out that belong to the sequence and the KV head, and leaves the sums with its keys added. Its
-/// workspace depends on the widths, the chunk size and the number of query heads per KV head alone.
+/// The heads from `begin` to `end`, counted over sequences and KV heads: writes their rows of out, and leaves the state with
+/// their keys added. The workspace depends on the widths and the chunk size alone.
 template <class T>
-LinearAttentionReport attend_linearly(const LinearProblem& problem, const FeatureRows<T>& map,
-                                      const LinearSequence& sequence, std::int64_t kv_head, const LinearSums<T>& sums);
+LinearAttentionReport attend_linearly(const LinearProblem& problem, const FeatureRows<T>& map, LinearState& state,
+                                      std::int64_t begin, std::int64_t end);
 
 }  // namespace rotary

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "attention/row_sums.h"
+#include "kernels/linear_attention.h"
 
 namespace rotary {
 namespace {
@@ -38,8 +39,20 @@ LinearRows<T>::LinearRows(const LinearProblem& problem, const FeatureRows<T>& ma
   if (angles_ == nullptr) return;
   cos_.resize(static_cast<std::size_t>(problem.rotation->num_pairs()));
   sin_.resize(cos_.size());
+  const Rotation& rotation = *problem.rotation;
+  in_kernel_ = problem.rotate != Rotate::lifted && rotation.pairing_in() == rotation.pairing_out() &&
+               rotation.pairing_in() != Pairing::listed;
+  if (in_kernel_) {
+    kernel_.format = {.dtype = dtype_of<T>,
+                      .interleaved = rotation.pairing_in() == Pairing::interleaved,
+                      .num_pairs = rotation.num_pairs()};
+    arranged_.resize(static_cast<std::size_t>(arranged_size(kernel_.format)));
+    kernel_.num_rows = 1;
+    kernel_.arranged = arranged_.data();
+  }
   if (problem.rotate == Rotate::before_map) turned_x_.resize(x_.size());
-  if (problem.rotate == Rotate::after_map) still_ = channels_without_pair(*problem.rotation);
+  const bool takes_lengths = problem.m_width > 0 || problem.normalizer == Normalizer::pair_norms;
+  if (takes_lengths && problem.rotate == Rotate::after_map) still_ = channels_without_pair(*problem.rotation);
 }
 
 template <class T>
@@ -66,11 +79,17 @@ void LinearRows<T>::read_angles(std::int64_t row, std::int64_t token) {
   angles_->read(row, token, cos_.data(), sin_.data());
   row_ = row;
   token_ = token;
+  if (in_kernel_) arrange(kernel_.format, cos_.data(), sin_.data(), arranged_.data());
 }
 
 template <class T>
-void LinearRows<T>::turn(const T* from, T* to) const noexcept {
+void LinearRows<T>::turn(const T* from, T* to) noexcept {
   const Rotation& rotation = *p_.rotation;
+  if (in_kernel_) {
+    std::copy_n(from, rotation.head_dim(), to);
+    kernel_.x = kernel_.out = to + rotation.rotary_offset();
+    return rotate_rows(kernel_);
+  }
   std::copy_n(from, rotation.head_dim(), to);
   for (std::size_t j = 0; j < cos_.size(); ++j) {
     const Pair in = rotation.pairs_in()[j], out = rotation.pairs_out()[j];
@@ -95,7 +114,7 @@ void LinearRows<T>::leave_exponents(T& log_scale) noexcept {
     if (!(exponent <= log_scale)) log_scale = exponent;  // a NaN, too: it has been seen
   }
   if (log_scale == -std::numeric_limits<T>::infinity()) return std::fill(features_.begin(), features_.end(), T{0});
-  for (T& feature : features_) feature = std::exp(feature - log_scale);
+  linear_kernels<T>().exp_below(log_scale, features_.data(), p_.num_features);
 }
 
 template <class T>

@@ -8,6 +8,7 @@
 #include "attention/feature_map.h"
 #include "attention/linear_problem.h"
 #include "attention/tensor_rows.h"
+#include "kernels/rotate.h"
 
 namespace rotary {
 
@@ -29,7 +30,7 @@ class LinearRows {
  private:
   void read_angles(std::int64_t row, std::int64_t token);
   /// `to` must not be `from`.
-  void turn(const T* from, T* to) const noexcept;
+  void turn(const T* from, T* to) noexcept;
   void turn_lifted(const T* from, T* to) const noexcept;
   void leave_exponents(T& log_scale) noexcept;
   void lengths(T* to) const noexcept;
@@ -45,6 +46,9 @@ class LinearRows {
   const TokenAngles* angles_;
   std::int64_t row_ = -1, token_ = -1;  // whose angles are at hand
   std::vector<T> cos_, sin_;
+  bool in_kernel_ = false;  // pairs lie as the kernel of rotate wants them
+  std::vector<T> arranged_;
+  RowsToRotate kernel_;
   std::vector<T> x_, turned_x_, features_, d_features_;
   std::vector<std::int64_t> still_;  // features that belong to no pair
 };

@@ -1,6 +1,7 @@
 // The rows of a tensor, one per token and head: from any dtype and stride to contiguous numbers, and back.
 #pragma once
 
+#include <algorithm>
 #include <cassert>
 #include <cstdint>
 #include <type_traits>
@@ -14,6 +15,10 @@ namespace rotary {
 /// `length` numbers, `step` elements apart, from the element `first` on.
 template <class T>
 void load_row(DType dtype, const void* data, std::int64_t first, std::int64_t step, std::int64_t length, T* row) noexcept {
+  if (step == 1 && dtype == dtype_of<T>) {
+    std::copy_n(static_cast<const T*>(data) + first, length, row);
+    return;
+  }
   const auto load = [&](const auto* from) {
     for (std::int64_t i = 0; i < length; ++i) row[i] = widened<T>(from[first + i * step]);
   };
@@ -34,6 +39,10 @@ void load_row(DType dtype, const void* data, std::int64_t first, std::int64_t st
 /// Rounded once.
 template <class T>
 void store_row(const T* row, std::int64_t length, DType dtype, void* data, std::int64_t first, std::int64_t step) noexcept {
+  if (step == 1 && dtype == dtype_of<T>) {
+    std::copy_n(row, length, static_cast<T*>(data) + first);
+    return;
+  }
   const auto store = [&](auto* to, auto narrowed) {
     for (std::int64_t i = 0; i < length; ++i) to[first + i * step] = narrowed(row[i]);
   };
