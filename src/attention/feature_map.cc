@@ -155,10 +155,15 @@ void FeatureRows<T>::map_taylor(const T* x, T* features) const noexcept {
 template <class T>
 void FeatureRows<T>::project(const T* x, T* features) const noexcept {
   std::fill_n(features, num_features_, T{0});
-  const T* column = projection_.data();
-  for (std::int64_t d = 0; d < head_dim_; ++d, column += num_features_) {
-    for (std::int64_t f = 0; f < num_features_; ++f) features[f] += x[d] * column[f];
-  }
+  linear_kernels<T>().add_product({.rows = 1,
+                                   .inner = head_dim_,
+                                   .columns = num_features_,
+                                   .x = x,
+                                   .x_step = head_dim_,
+                                   .y = projection_.data(),
+                                   .y_step = num_features_,
+                                   .out = features,
+                                   .out_step = num_features_});
 }
 
 template <class T>
