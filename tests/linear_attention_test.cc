@@ -14,6 +14,7 @@
 #include "reference/linear_attention.h"
 #include "rotary/attention.hpp"
 #include "rotary/frequencies.hpp"
+#include "support/allocation_watch.h"
 #include "support/error_sentence.h"
 #include "support/test_tensor.h"
 
@@ -744,6 +745,19 @@ TEST(LinearAttention, StreamsAMillionTokensInAsLittleMemory) {
   EXPECT_EQ(in_double.dtype(), DType::f64);
   // 10^6 terms of random sign in float32: each addition loses 2^-24 of the sum so far.
   for (std::int64_t i = 0; i < out.size(); ++i) ASSERT_NEAR(out[i], exact[i], 1e-4) << i;
+}
+
+// One head of 16 channels: the score matrix of 8,192 tokens would be 256 MiB in float32.
+TEST(LinearAttention, AsksForNoMemoryThatGrowsWithTheLength) {
+  const auto largest_of = [](std::int64_t length) {
+    TestTensor x(DType::f32, "SD", {length, 16}), out(DType::f32, "SD", {length, 16});
+    x.fill_at_random(1);
+    largest_allocation = 0;
+    linear_attention(x, x, x, out, {.is_causal = true});
+    return largest_allocation.load();
+  };
+  EXPECT_EQ(largest_of(8192), largest_of(64));
+  EXPECT_LT(largest_of(64), 1U << 16);
 }
 
 TEST(LinearAttention, DecaysForAHundredThousandTokens_A6) {
