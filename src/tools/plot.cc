@@ -259,15 +259,16 @@ void draw_scores(Svg& svg, const Block& block, double top) {
   const double longest = block.extended > 0 ? 2.0 * static_cast<double>(block.extended) : 1e5;
   const Scale x{1, longest, right_first, right_last, true};
   const auto bands = score_bands(block.rotation, longest, 420);
-  const double full = block.rotation.amplitude() * block.rotation.amplitude();
+  const double full = std::min(block.rotation.amplitude() * block.rotation.amplitude(), 1e300);
   double lowest = 0;
-  for (const ScoreBand& band : bands) lowest = std::min(lowest, band.low);
+  for (const ScoreBand& band : bands) lowest = std::max(-full, std::min(lowest, band.low));
   const double step = 0.2 * std::max(1.0, std::ceil(full / 4));  // at most some 40 lines, whatever the amplitude
-  const Scale y{step * std::floor(lowest / step), step * std::ceil(full / step), top + chart_bottom, top + chart_top};
+  const auto first_line = static_cast<int>(std::floor(lowest / step)), last_line = static_cast<int>(std::ceil(full / step));
+  const Scale y{step * first_line, step * last_line, top + chart_bottom, top + chart_top};
 
   svg.text({right_first - 62, top + 76}, "Score of a key that equals its query, by distance", 14, Tone::ink, Anchor::start,
            true);
-  for (double value = y.low; value < y.high + step / 2; value += step) y_tick(svg, x, y, value, share(value));
+  for (int line = first_line; line <= last_line; ++line) y_tick(svg, x, y, step * line, share(step * line));
   for (const double value : decades(1, longest)) {
     if (value <= longest) x_tick(svg, x, y, value, decade(value));
   }

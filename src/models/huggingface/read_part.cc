@@ -407,7 +407,7 @@ class PartReader {
       const std::string key(refusal.key);
       if (key.empty() || !config_.has(key)) continue;
       const auto& value = config_.value(key);
-      if (value == false || value == 0 || value == refusal.harmless) continue;
+      if (value.is_boolean() ? !value.get<bool>() : value == 0 || value == refusal.harmless) continue;
       fail_unsupported(config_.path(), config_.key(key), " is given: ", refusal.why, ", which is not read here");
     }
   }

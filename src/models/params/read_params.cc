@@ -312,8 +312,8 @@ bool looks_like_params(const nlohmann::json& json) {
          (json.contains("dim") || json.contains("head_dim"));
 }
 
-ModelDescription read_params(const nlohmann::json& json, const std::string& path, const ReadOptions& options) {
-  return ParamsReader(json, path, options).read();
+ModelDescription read_params(const nlohmann::json& params, const std::string& path, const ReadOptions& options) {
+  return ParamsReader(params, path, options).read();
 }
 
 }  // namespace rotary
