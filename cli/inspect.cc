@@ -104,7 +104,8 @@ std::string temperature_text(const QueryTemperature& temperature) {
 }
 
 std::string scores_text(const LayerRotation& layer, double amplitude) {
-  std::string text = "times " + number(layer.softmax_scale(), 9);
+  std::string text = layer.softmax_scale() == 0 ? "times a factor that is not known (learned, or of another form)"
+                                                : "times " + number(layer.softmax_scale(), 9);
   if (amplitude != 1) {
     text += "; cos and sin times " + number(amplitude, 9) + ", so what turns scores " + number(amplitude * amplitude, 6) +
             " times as much";
@@ -114,6 +115,10 @@ std::string scores_text(const LayerRotation& layer, double amplitude) {
 }
 
 std::string reach_text(const LayerRotation& layer) {
+  if (layer.window_is_symmetric()) {
+    return std::to_string((layer.sliding_window() - 1) / 2) + " keys on each side of its own, " +
+           std::to_string(layer.sliding_window()) + " in all";
+  }
   if (layer.sliding_window() > 0) return "the last " + std::to_string(layer.sliding_window()) + " keys";
   return "keys of the same " + std::to_string(layer.attention_chunk_size()) + " positions";
 }
@@ -150,6 +155,7 @@ void print_sort(const ModelRotations& model, const LayerSort& sort, std::int64_t
     print_line("heads", std::to_string(layer.num_q_heads()) + " query, " + std::to_string(layer.num_kv_heads()) +
                             " key/value, of " + std::to_string(layer.head_dim()) + " channels");
     print_line("scores", scores_text(layer, 1));
+    if (layer.key_scale() != 1) print_line("keys", "times " + number(layer.key_scale(), 9));
     if (layer.sliding_window() + layer.attention_chunk_size() > 0) print_line("sees", reach_text(layer));
     return;
   }
@@ -164,6 +170,7 @@ void print_sort(const ModelRotations& model, const LayerSort& sort, std::int64_t
   }
   print_line("wavelengths", wavelengths_text(model, rotation));
   print_line("scores", scores_text(layer, rotation.amplitude()));
+  if (layer.key_scale() != 1) print_line("keys", "times " + number(layer.key_scale(), 9) + " before they turn");
   if (layer.sliding_window() + layer.attention_chunk_size() > 0) print_line("sees", reach_text(layer));
   if (layer.norm_order() != NormOrder::none) print_line("q, k norm", name(layer.norm_order()));
   if (layer.rotates_values()) print_line("values", "turn like keys");

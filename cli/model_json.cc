@@ -75,12 +75,14 @@ Json group_json(const LayerGroup& group, std::int64_t length) {
   else add_no_rotation(json);
   json["rule"] = text_or_null(layer.rule());
   json["depends_on_length"] = layer.depends_on_length();
-  json["softmax_scale"] = attends ? Json(layer.softmax_scale()) : Json();
+  json["softmax_scale"] = attends && layer.softmax_scale() != 0 ? Json(layer.softmax_scale()) : Json();
+  json["key_scale"] = layer.key_scale();
   json["query_temperature"] = temperature_json(layer.query_temperature());
   json["num_q_heads"] = layer.num_q_heads();
   json["num_kv_heads"] = layer.num_kv_heads();
   json["norm_order"] = name(layer.norm_order());
   json["sliding_window"] = positive_or_null(layer.sliding_window());
+  json["window_is_symmetric"] = layer.window_is_symmetric();
   json["attention_chunk_size"] = positive_or_null(layer.attention_chunk_size());
   json["rotates_values"] = layer.rotates_values();
   json["unrotates_output"] = layer.unrotates_output();

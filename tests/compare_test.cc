@@ -260,6 +260,26 @@ TEST(Compare, TellsScoresFromKeys) {
             std::string("1 + 0.1 ln(1 + floor((position + 1) / 8192))"));
 }
 
+TEST(Compare, KeysDifferByWhatMultipliesThemUnlessAGgufHasItInItsWeights) {
+  const LayerDescription plain = layer_with({{1.0, 0.1}});
+  LayerDescription scaled = plain;
+  scaled.key_scale = 0.390625;
+  const Comparison comparison = compare(model_of(plain), model_of(scaled));
+  EXPECT_EQ(names(comparison), Names{"key_scale"});
+  EXPECT_FALSE(comparison.same_keys());
+  EXPECT_TRUE(compare(model_of(plain, "gguf"), model_of(scaled)).same());
+}
+
+TEST(Compare, TellsWindowsOfBothSidesFromThoseBefore) {
+  LayerDescription before = layer_with({{1.0, 0.1}});
+  before.sliding_window = 129;
+  LayerDescription both = before;
+  both.window_is_symmetric = true;
+  const Comparison comparison = compare(model_of(before), model_of(both));
+  EXPECT_EQ(names(comparison), Names{"window_is_symmetric"});
+  EXPECT_TRUE(comparison.same_keys());
+}
+
 TEST(Compare, SaysWhatDecidedAndWhereItStood) {
   LayerDescription a = layer_with(default_frequencies(10000, 4)), b = layer_with(linear_frequencies(500000, 4, 2));
   a.provenance.add("base", 10000.0, "config.json: rope_theta");

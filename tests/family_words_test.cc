@@ -128,6 +128,128 @@ TEST_F(FamilyWords, WindowsCountTheKeysThatAQuerySees) {
   EXPECT_EQ(windows(model(R"({"model_type": "mistral", "num_hidden_layers": 1, "sliding_window": null})")), (Keys{0}));
   EXPECT_EQ(windows(model(R"({"model_type": "recurrent_gemma", "num_hidden_layers": 3, "attention_window_size": 9})")),
             (Keys{0, 0, 9}));
+  // A number under the usual name wins over the halves.
+  EXPECT_EQ(windows(model(R"({"model_type": "modernbert-decoder", "num_hidden_layers": 2, "local_attention": 128,
+                             "sliding_window": 128})")),
+            (Keys{0, 128}));
+  for (const char* type : {"mimi", "mimi_decoder", "mimi_encoder"}) {
+    const std::string start = R"({"num_hidden_layers": 1, "model_type": ")" + std::string(type) + "\"";
+    EXPECT_EQ(windows(model(start + R"(, "sliding_window": 99})")), (Keys{99})) << type;
+    EXPECT_EQ(windows(model(start + "}")), (Keys{250})) << type;
+  }
+}
+
+TEST_F(FamilyWords, WindowsOfBidirectionalAttentionReachToBothSides) {
+  EXPECT_TRUE(model(R"({"num_hidden_layers": 2, "model_type": "modernbert"})").layer(1).window_is_symmetric());
+  EXPECT_FALSE(model(R"({"num_hidden_layers": 2, "model_type": "modernbert"})").layer(0).window_is_symmetric());
+  EXPECT_FALSE(model(R"({"num_hidden_layers": 2, "model_type": "modernbert-decoder"})").layer(1).window_is_symmetric());
+  const auto spelled = model(R"({"num_hidden_layers": 2, "model_type": "modernbert", "sliding_window": 99})");
+  EXPECT_EQ(spelled.layer(1).sliding_window(), 199);
+  // EmbeddingGemma.
+  const std::string gemma = R"({"num_hidden_layers": 1, "model_type": "gemma3_text", "sliding_window": 512)";
+  const auto causal = model(gemma + "}"), bidirectional = model(gemma + R"(, "use_bidirectional_attention": true})");
+  EXPECT_EQ(causal.layer(0).sliding_window(), 512);
+  EXPECT_FALSE(causal.layer(0).window_is_symmetric());
+  EXPECT_EQ(bidirectional.layer(0).sliding_window(), 513);
+  EXPECT_TRUE(bidirectional.layer(0).window_is_symmetric());
+}
+
+TEST_F(FamilyWords, WhatMultipliesKeysIsPartOfTheFingerprint) {
+  const std::string start = R"({"num_hidden_layers": 1, "model_type": "falcon_h1")";
+  const auto plain = model(start + "}"), one = model(start + R"(, "key_multiplier": 1})");
+  const auto scaled = model(start + R"(, "key_multiplier": 0.390625})");
+  EXPECT_EQ(plain.layer(0).key_scale(), 1);
+  EXPECT_EQ(scaled.layer(0).key_scale(), 0.390625);
+  EXPECT_STREQ(plain.fingerprint(), one.fingerprint());
+  EXPECT_STRNE(plain.fingerprint(), scaled.fingerprint());
+  EXPECT_EQ(scaled.layer(0).softmax_scale(), plain.layer(0).softmax_scale());
+  refusal(start + R"(, "key_multiplier": 0})");
+}
+
+TEST_F(FamilyWords, AttentionThatDoesNotTurnSaysWhatItsFlagsSay) {
+  const auto reason = [&](const std::string& config) { return std::string(model(config).layer(0).reason()); };
+  EXPECT_EQ(reason(R"({"model_type": "mpt", "attn_config": {"alibi": true}})"), "ALiBi");
+  EXPECT_EQ(reason(R"({"model_type": "mpt"})"), "ALiBi");
+  EXPECT_EQ(reason(R"({"model_type": "mpt", "attn_config": {"alibi": false}})"), "learned absolute");
+  const std::string jais = R"({"model_type": "jais", "n_layer": 1, "n_head": 2, "n_embd": 8)";
+  EXPECT_EQ(reason(jais + R"(, "position_embedding_type": "alibi"})"), "ALiBi");
+  EXPECT_EQ(reason(jais + R"(, "position_embedding_type": "learned"})"), "learned positions");
+  EXPECT_NE(reason(R"({"model_type": "whisper"})").find("encoder"), std::string::npos);
+}
+
+TEST_F(FamilyWords, PositionsThatTheCodeOfAFamilyLacksAreRefused) {
+  const std::string start = R"({"num_hidden_layers": 1, "model_type": )";
+  for (const char* given : {"rotary", "alibi"}) {
+    const std::string rest = R"(, "position_embedding_type": ")" + std::string(given) + "\"}";
+    EXPECT_NE(refusal(start + R"("bert")" + rest, ErrorCode::unsupported).find(given), std::string::npos);
+    refusal(start + R"("xlm-roberta")" + rest, ErrorCode::unsupported);
+  }
+  model(start + R"("bert", "position_embedding_type": "relative_key"})");
+  model(start + R"("bloom", "position_embedding_type": "alibi"})");
+  // jina-embeddings-v3: the family that its own code turns like is named, and reads it.
+  const std::string jina = R"("xlm-roberta", "auto_map": {"AutoConfig": "x.Y"}, "position_embedding_type": "rotary",
+                              "rotary_emb_base": 20000, "hidden_size": 1024, "num_attention_heads": 16,
+                              "max_position_embeddings": 8194})";
+  EXPECT_NE(refusal(start + jina, ErrorCode::unsupported).find("--family nomic_bert"), std::string::npos);
+  const std::string path = folder_.write("config.json", start + jina);
+  const auto read = read_model(path.c_str(), {.family = "nomic_bert"});
+  EXPECT_EQ(read.layer(0).rotation().inv_freq(), default_frequencies(2e4, 64).inv_freq);
+}
+
+TEST_F(FamilyWords, FamiliesThatDoNotTurnAreReadWithTheHeadsOfTheirClass) {
+  const auto heads = [&](const std::string& config) {
+    const auto read = model(config);
+    return std::pair(read.layer(0).num_q_heads(), read.layer(0).head_dim());
+  };
+  using Heads = std::pair<std::int64_t, std::int64_t>;
+  EXPECT_EQ(heads(R"({"model_type": "mllama_vision_model"})"), Heads(16, 80));
+  EXPECT_EQ(heads(R"({"model_type": "mllama_vision_model", "attention_heads": 8})"), Heads(8, 160));
+  EXPECT_EQ(heads(R"({"model_type": "bridgetower_text_model"})"), Heads(12, 64));
+  EXPECT_EQ(heads(R"({"model_type": "bridgetower_vision_model"})"), Heads(12, 64));
+  EXPECT_EQ(heads(R"({"model_type": "bridgetower_vision_model", "hidden_size": 1024})"), Heads(16, 64));
+  EXPECT_EQ(turning(model(R"({"model_type": "fnet", "num_hidden_layers": 2})")), "--");
+}
+
+/// "ID text" of every warning.
+std::string said_by(const ModelRotations& model) {
+  std::string said;
+  for (const Warning& warning : model.warnings()) said.append(warning.id).append(" ").append(warning.text).append("\n");
+  return said;
+}
+
+TEST_F(FamilyWords, SayWhatIsNotReadOfAFile) {
+  EXPECT_NE(said_by(model(R"({"model_type": "bert", "auto_map": {"AutoConfig": "x.Y"}})")).find("RP007"),
+            std::string::npos);
+  EXPECT_NE(said_by(model(R"({"model_type": "deepseek_v32"})")).find("indexer"), std::string::npos);
+  const std::string qwen = said_by(model(R"({"model_type": "qwen2", "dual_chunk_attention_config": {"chunk_size": 9}})"));
+  EXPECT_NE(qwen.find("dual_chunk_attention_config"), std::string::npos);
+  EXPECT_NE(said_by(model(R"({"model_type": "longcat_flash", "num_layers": 1})")).find("q_lora_rank"), std::string::npos);
+}
+
+TEST_F(FamilyWords, HunyuansOwnKeysBesideAlphaAreNoFault) {
+  const std::string start = R"({"model_type": "hunyuan_v1_dense", "rope_scaling": {"type": "dynamic", "alpha": 1000.0,
+                               "beta_fast": 32, "beta_slow": 1, "factor": 1.0, "mscale": 1.0, "mscale_all_dim": )";
+  EXPECT_EQ(said_by(model(start + "1.0}}")).find("RP005"), std::string::npos);
+  EXPECT_NE(said_by(model(start + "2.0}}")).find("RP005"), std::string::npos);
+}
+
+TEST_F(FamilyWords, DeepSeeksPlainAttentionIsReadAsLlamas) {
+  const auto ocr = model(R"({"model_type": "deepseek_vl_v2", "language_config": {"hidden_size": 1280,
+      "num_attention_heads": 10, "num_key_value_heads": 10, "num_hidden_layers": 12, "max_position_embeddings": 8192,
+      "qk_nope_head_dim": 0, "qk_rope_head_dim": 0, "use_mla": false}})");
+  EXPECT_EQ(ocr.num_layers(), 12);
+  EXPECT_EQ(ocr.layer(0).head_dim(), 128);
+  EXPECT_EQ(ocr.layer(0).rotation().rotary_dim(), 128);
+  EXPECT_EQ(ocr.layer(0).rotation().pairing_in(), Pairing::half);
+  EXPECT_NE(said_by(ocr).find("use_mla"), std::string::npos);
+  refusal(R"({"model_type": "deepseek_v2", "qk_nope_head_dim": 0})");
+}
+
+TEST_F(FamilyWords, Llama4NormalisesOnlyWhatTurns) {
+  const auto llama = model(R"({"model_type": "llama4_text", "num_hidden_layers": 4})");
+  EXPECT_EQ(llama.layer(0).norm_order(), NormOrder::after_rotation);
+  EXPECT_EQ(turning(llama), "TTTn");
+  EXPECT_EQ(llama.layer(3).norm_order(), NormOrder::none);
 }
 
 TEST_F(FamilyWords, WindowsNeedTheFlagThatSwitchesThemOn) {
@@ -237,6 +359,9 @@ TEST_F(FamilyWords, ScalesOfScoresFollowTheirOwnKeys) {
   const std::string deepseek = R"({"model_type": "deepseek_v3", "rope_scaling": {"mscale_all_dim": 1, "factor": 40, )";
   EXPECT_NEAR(scale(deepseek + R"("type": "linear"}})"), 1.8738542070926265 / std::sqrt(192.0), 1e-15);
   EXPECT_NEAR(scale(deepseek + R"("type": "default"}})"), 1 / std::sqrt(192.0), 1e-16);
+  EXPECT_NEAR(scale(R"({"model_type": "mistral_large4_text"})"), 1 / std::sqrt(128.0), 1e-16);
+  refusal(R"({"model_type": "mistral_large4_text", "rope_parameters": {"rope_type": "yarn", "mscale_all_dim": 1}})",
+          ErrorCode::unsupported);
 }
 
 TEST_F(FamilyWords, NormsFollowTheFlagThatSwitchesThem) {

@@ -70,11 +70,16 @@ class ROTARY_API LayerRotation {
   std::int64_t head_dim() const noexcept;
   std::int64_t num_q_heads() const noexcept;
   std::int64_t num_kv_heads() const noexcept;
-  double softmax_scale() const noexcept;  ///< all factors included; what attention() takes as `scale`
+  /// All factors included, but for key_scale(); what attention() takes as `scale`. 0: not known (learned, or no such scale).
+  double softmax_scale() const noexcept;
+  /// What keys are multiplied with before they turn, and so in the cache: Falcon-H1's key_multiplier; 1 elsewhere.
+  double key_scale() const noexcept;
   const QueryTemperature& query_temperature() const noexcept;
   NormOrder norm_order() const noexcept;
-  /// How many keys a query sees, itself included; 0: all.
+  /// How many keys a query sees, itself included; 0: all. The last so many, or, where window_is_symmetric(), as many after
+  /// it as before it: (sliding_window() - 1) / 2 on each side.
   std::int64_t sliding_window() const noexcept;
+  bool window_is_symmetric() const noexcept;
   /// Queries see only keys of their own chunk of so many positions (Llama 4); 0: no chunks.
   std::int64_t attention_chunk_size() const noexcept;
   /// Values turn like keys (RoFormer's rotary_value, DeepSeek-V4).

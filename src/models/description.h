@@ -32,7 +32,9 @@ struct LayerDescription {
   double softmax_scale = 0;  ///< with every factor that does not depend on the position
   QueryTemperature query_temperature;
   NormOrder norm_order = NormOrder::none;
+  double key_scale = 1;  ///< keys times this, then the rotation
   std::int64_t sliding_window = 0;
+  bool window_is_symmetric = false;
   std::int64_t attention_chunk_size = 0;
   bool rotates_values = false;
   bool unrotates_output = false;

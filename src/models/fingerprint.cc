@@ -1,6 +1,6 @@
 // The fingerprint: what decides whether rotated keys in a cache can be exchanged, and nothing else.
 //
-// Per layer: whether it rotates, num_kv_heads, head_dim, which channels pair up before and after, the axis of each pair, the
+// Per layer: whether it rotates, num_kv_heads, head_dim, what multiplies keys, which channels pair up before and after, the axis of each pair, the
 // direction, and inv_freq and amplitude at all lengths at which they could change. Softmax scales, query heads, windows and
 // names stay out: they do not touch keys.
 #include <bit>
@@ -54,6 +54,7 @@ void add_kind(Hash& hash, const LayerDescription& kind, std::int64_t max_length)
   if (kind.turning == Turning::no_attention) return;
   hash.add(kind.head_dim);
   hash.add(kind.num_kv_heads);
+  if (kind.key_scale != 1) hash.add(kind.key_scale);
   if (kind.turning != Turning::rotates) return;
   if (!kind.rule.depends_on_length()) return add_rotation(hash, kind.rotation_at(0));
   // On both sides of every length at which such a rule may change, and beyond.

@@ -80,6 +80,8 @@ std::int64_t LayerRotation::num_kv_heads() const noexcept { return contents_->la
 double LayerRotation::softmax_scale() const noexcept { return contents_->layer.softmax_scale; }
 const QueryTemperature& LayerRotation::query_temperature() const noexcept { return contents_->layer.query_temperature; }
 NormOrder LayerRotation::norm_order() const noexcept { return contents_->layer.norm_order; }
+double LayerRotation::key_scale() const noexcept { return contents_->layer.key_scale; }
+bool LayerRotation::window_is_symmetric() const noexcept { return contents_->layer.window_is_symmetric; }
 std::int64_t LayerRotation::sliding_window() const noexcept { return contents_->layer.sliding_window; }
 std::int64_t LayerRotation::attention_chunk_size() const noexcept { return contents_->layer.attention_chunk_size; }
 bool LayerRotation::rotates_values() const noexcept { return contents_->layer.rotates_values; }

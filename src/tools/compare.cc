@@ -35,6 +35,7 @@ constexpr double float32_tolerance = 0x1p-23;
 
 struct ComparisonContents {
   double tolerance = 0;
+  bool one_is_gguf = false;
   std::deque<std::string> texts;  // they do not move
   std::vector<Difference> differences;
   std::vector<ComparedLayers> layers;
@@ -104,6 +105,7 @@ bool is_parameter_of_rule(std::string_view name) {
                                          "direction",
                                          "head_dim",
                                          "hidden_size",
+                                         "key_scale",
                                          "layer_types",
                                          "max_position_embeddings",
                                          "model_type",
@@ -153,6 +155,7 @@ class LayerComparer {
     compare_whole(Effect::keys, "head_dim", a_.head_dim(), b_.head_dim());
     compare_whole(Effect::keys, "num_kv_heads", a_.num_kv_heads(), b_.num_kv_heads());
     compare_whole(Effect::attention, "num_q_heads", a_.num_q_heads(), b_.num_q_heads());
+    compare_key_scales();
     if (a_.rotates() || b_.rotates()) compare_turns(lengths);
     compare_scores();
   }
@@ -173,6 +176,14 @@ class LayerComparer {
 
   bool close(double a, double b) const {
     return a == b || std::abs(a - b) <= contents_.tolerance * std::max(std::abs(a), std::abs(b));
+  }
+
+  /// Converters to GGUF multiply the weights of k, so that the cached keys are the same.
+  void compare_key_scales() {
+    if (close(a_.key_scale(), b_.key_scale())) return;
+    const bool in_weights = contents_.one_is_gguf;
+    add_sourced(in_weights ? Effect::nothing : Effect::keys, "key_scale", shortest(a_.key_scale()),
+                shortest(b_.key_scale()), in_weights ? "a GGUF has it in the weights of k" : "");
   }
 
   // -- the rotation --
@@ -270,6 +281,7 @@ class LayerComparer {
     if (a_.sliding_window() != b_.sliding_window()) {
       add_sourced(Effect::attention, "sliding_window", keys_words(a_.sliding_window()), keys_words(b_.sliding_window()));
     }
+    compare_flag("window_is_symmetric", a_.window_is_symmetric(), b_.window_is_symmetric());
     if (a_.attention_chunk_size() != b_.attention_chunk_size()) {
       add_sourced(Effect::attention, "attention_chunk_size", keys_words(a_.attention_chunk_size()),
                   keys_words(b_.attention_chunk_size()));
@@ -431,6 +443,7 @@ Comparison compare(const ModelRotations& a, const ModelRotations& b) {
   auto* contents = new ComparisonContents;
   Comparison comparison(contents);
   contents->tolerance = is_gguf(a) || is_gguf(b) ? float32_tolerance : exact_tolerance;
+  contents->one_is_gguf = is_gguf(a) != is_gguf(b);
   ModelComparer(*contents).compare(a, b, "");
   return comparison;
 }

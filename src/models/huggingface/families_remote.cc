@@ -41,7 +41,7 @@ constexpr Family rows[] = {
   Family{.model_type = "internlm", .defaults = {.layers = 32, .q_heads = 32, .hidden = 4096, .length = 2048}, .refusals = {{{"rotary", "the file has a rule of its own there"}}}, .source = recalled},
   Family{.model_type = "internlm2", .defaults = {.layers = 32, .q_heads = 32, .hidden = 4096, .length = 2048}, .source = remote},
   Family{.model_type = "internvl_chat", .parts = "llm_config=* vision_config=intern_vit_6b*", .source = recalled},
-  Family{.model_type = "jais", .positions = none, .why = "ALiBi, or learned positions", .aliases = "num_hidden_layers=n_layer num_attention_heads=n_head hidden_size=n_embd max_position_embeddings=n_positions", .source = remote},
+  Family{.model_type = "jais", .positions = none, .why = "learned positions", .other_why = {"position_embedding_type", "alibi", "ALiBi"}, .aliases = "num_hidden_layers=n_layer num_attention_heads=n_head hidden_size=n_embd max_position_embeddings=n_positions", .source = remote},
   Family{.model_type = "kclgpt", .defaults = {.layers = 42, .q_heads = 32, .kv_heads = 8, .hidden = 4096, .length = 8192}, .aliases = "num_hidden_layers=n_layer num_attention_heads=n_head hidden_size=n_embd max_position_embeddings=n_positions num_key_value_heads=num_query_groups", .kv_heads_flag = "group_query_attention", .base_key = "", .turns = if_named("position_embedding_type", "rope", false), .source = remote},
   Family{.model_type = "kimi_k2", .defaults = {.layers = 61, .q_heads = 128, .kv_heads = 128, .hidden = 7168, .length = 4096, .nope = 128, .rope = 64}, .pairing = interleaved, .pairing_out = to_half, .slice = mla(), .scale = Scale::mla, .source = remote},
   Family{.model_type = "kimi_vl", .parts = "text_config=deepseek_v3* vision_config=moonvit*", .source = remote},

@@ -226,8 +226,8 @@ enum class Temperature : std::uint8_t {
 enum class Window : std::uint8_t {
   keys,          ///< how many keys a query sees
   each_side,     ///< how many on each side (bidirectional)
-  halves,        ///< twice that (bidirectional)
-  half_of_keys,  ///< twice how many keys a query sees
+  halves,        ///< twice that (bidirectional), unless sliding_window says how many on each side
+  half_of_keys,  ///< twice how many keys a query sees, unless sliding_window says how many
 };
 
 /// Which axis of the position drives each pair.
@@ -265,10 +265,18 @@ struct Refusal {
   double harmless = 0;        ///< a number that changes nothing; nor do null, false and 0
 };
 
+/// Where the value at a key is this word (a text, or true or false), positions act in another way.
+struct OtherReason {
+  std::string_view key = {};
+  std::string_view word = {};
+  std::string_view why = {};
+};
+
 struct Family {
   std::string_view model_type;
   HowPositionsAct positions = HowPositionsAct::rotary;
   std::string_view why = {};  ///< where it does not rotate: "learned positions"
+  OtherReason other_why = {};
   ClassDefaults defaults = {};
   /// Other names for keys: "num_hidden_layers=n_layer hidden_size=n_embd". The name of the left wins where both are there.
   std::string_view aliases = {};
@@ -280,6 +288,7 @@ struct Family {
   std::string_view multi_query_flag = {};      ///< a flag, true where missing, that stands for one key/value head (Falcon)
   std::string_view q_heads_factor_key = {};    ///< query heads are so many times the key/value heads
   std::string_view q_heads_per_layer = {};     ///< a list with the number of query heads of each layer
+  bool q_heads_by_width = false;               ///< where the file names none: hidden_size / (head_dim of the class)
   std::string_view half_layers_key = {};       ///< a key with half the number of attention layers (LongCat's num_layers)
 
   Pairing pairing = Pairing::half;
@@ -287,6 +296,8 @@ struct Family {
   std::string_view pairing_key = {};           ///< a flag by which a file chooses: true is interleaved
   int direction = 1;
   Slice slice = {};
+  /// A flag that, where false, stands for Llama's attention instead: the code that comes with DeepSeek-VL2 and DeepSeek-OCR.
+  std::string_view plain_flag = {};
   double base = 10000;
   std::string_view base_key = "rope_theta";  ///< empty: no key changes it
   bool base_is_ratio = false;                ///< the number at base_key is a multiple of 10000 (ChatGLM's rope_ratio)
@@ -310,7 +321,8 @@ struct Family {
   std::int64_t first_position = 0;            ///< where the code starts to count on every axis; says so, changes nothing
   Scale scale = Scale::head_dim;
   std::string_view scale_key = {};
-  double scale_value = 0;  ///< where the key is missing
+  double scale_value = 0;               ///< where the key is missing
+  std::string_view key_scale_key = {};  ///< a number that keys are multiplied with before they turn
   Temperature temperature = Temperature::none;
   NormOrder norm = NormOrder::none;
   std::string_view norm_key = {};  ///< a flag that switches it on
@@ -318,6 +330,7 @@ struct Family {
   bool windows = false;            ///< sliding_window counts on layers of every sort
   std::string_view window_key = "sliding_window";
   Window window = Window::keys;
+  std::string_view both_sides_flag = {};  ///< a flag that makes attention bidirectional: then the number is for both sides
   std::string_view window_flag = {};  ///< windows count only where this flag is true
   bool rotates_values = false;
   std::string_view values_key = {};  ///< a flag that switches it on

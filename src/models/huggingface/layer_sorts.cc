@@ -64,6 +64,7 @@ constexpr std::array sorts{
     NamedSort{"moe", none},
     NamedSort{"mlp", none},
     NamedSort{"rwkv", none},
+    NamedSort{"fourier", none},
 };
 
 class SortReader {

@@ -142,10 +142,21 @@ class FileReader {
     return parts;
   }
 
+  /// The family whose attention an object has: another one where its plain_flag is false.
+  const Family& code_of(const ConfigObject& object, const Family& family) {
+    const auto flag = family.plain_flag.empty() ? std::nullopt : object.boolean(std::string(family.plain_flag));
+    if (!flag || flag->value) return family;
+    findings_.warn("RP024", sentence(object.key(std::string(family.plain_flag)),
+                                     " is false: read as llama, whose attention "
+                                     "the code that comes with such models takes"));
+    return family_called("llama");
+  }
+
   ModelDescription read_layers(const ConfigObject& object, const Family& family, bool nested) {
+    const Family& code = code_of(object, family);
     ConfigObject with_aliases = object;
-    with_aliases.add_aliases(family.aliases);
-    ModelDescription part = read_part({with_aliases, family, findings_, nested});
+    with_aliases.add_aliases(code.aliases);
+    ModelDescription part = read_part({with_aliases, code, findings_, nested});
     part.model_type = family.model_type;
     return part;
   }

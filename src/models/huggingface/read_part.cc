@@ -23,6 +23,7 @@ class PartReader {
   ModelDescription read() {
     refuse_other_layouts();
     refuse_keys_of_other_code();
+    refuse_other_positions();
     ModelDescription model;
     shape_ = read_shape(part_, shared_);
     model.max_position_embeddings = shape_.max_position_embeddings.value;
@@ -75,9 +76,14 @@ class PartReader {
     layer.norm_order = norm_order();
     layer.rotates_values = family_.rotates_values || flag(family_.values_key);
     layer.unrotates_output = family_.unrotates_output;
+    key_scale(layer);
     windows(meaning, layer);
     if (one.turns && family_.positions == HowPositionsAct::rotary) rotation(one, layer);
     else no_rotation(one.turns, layer);
+    // Llama 4 normalises what has turned, and nothing on its other layers.
+    if (layer.turning != Turning::rotates && layer.norm_order == NormOrder::after_rotation) {
+      layer.norm_order = NormOrder::none;
+    }
     scale(layer);
     return layer;
   }
@@ -160,6 +166,15 @@ class PartReader {
     return found && found->value;
   }
 
+  void key_scale(LayerDescription& layer) const {
+    if (family_.key_scale_key.empty()) return;
+    const std::string key(family_.key_scale_key);
+    const auto given = config_.number(key);
+    if (given && given->value == 0) config_.refuse(key, "must not be 0");
+    layer.key_scale = given ? given->value : 1;
+    layer.provenance.add("key_scale", layer.key_scale, given ? given->source : part_.class_default("1"));
+  }
+
   void windows(const SortMeaning& meaning, LayerDescription& layer) {
     if (meaning.chunks) {
       const std::string key = "attention_chunk_size";
@@ -174,7 +189,13 @@ class PartReader {
     if (!meaning.window && !family_.windows) return;
     if (!family_.window_flag.empty() && !flag(family_.window_flag)) return;
     const std::string key(family_.window_key);
-    if (const auto given = config_.whole_number(key)) {
+    // ModernBERT's other spelling, which wins.
+    const bool beside = family_.window == Window::halves || family_.window == Window::half_of_keys;
+    const auto own = beside ? config_.whole_number("sliding_window") : std::nullopt;
+    if (own && own->value != 0) {
+      layer.sliding_window = family_.window == Window::halves ? 2 * own->value + 1 : own->value;
+      layer.provenance.add("sliding_window", layer.sliding_window, own->source);
+    } else if (const auto given = config_.whole_number(key)) {
       layer.sliding_window = keys_seen(given->value);
       layer.provenance.add("sliding_window", layer.sliding_window, given->source);
     } else if (family_.defaults.window != 0 && !config_.is_null(key)) {
@@ -182,12 +203,15 @@ class PartReader {
       layer.provenance.add("sliding_window", layer.sliding_window,
                            part_.class_default(sentence(key, " ", family_.defaults.window)));
     }
+    layer.window_is_symmetric = layer.sliding_window != 0 && (window() == Window::each_side || window() == Window::halves);
   }
+
+  Window window() const { return flag(family_.both_sides_flag) ? Window::halves : family_.window; }
 
   /// 0 in a file means no window.
   std::int64_t keys_seen(std::int64_t number) const {
     if (number == 0) return 0;
-    switch (family_.window) {
+    switch (window()) {
       case Window::keys: return number;
       case Window::each_side: return 2 * number + 1;
       case Window::halves: return 2 * (number / 2) + 1;
@@ -196,10 +220,22 @@ class PartReader {
     return number;
   }
 
+  std::string_view why() const {
+    const OtherReason& other = family_.other_why;
+    const std::string key(other.key);
+    if (key.empty() || !config_.has(key)) return family_.why;
+    const auto& value = config_.value(key);
+    const std::string word = value.is_string() ? value.get<std::string>()
+                             : value == true   ? "true"
+                             : value == false  ? "false"
+                                               : "";
+    return word == other.word ? other.why : family_.why;
+  }
+
   std::string reason(bool turns, bool acts) const {
     const Turns& rule = family_.turns;
     if (acts || family_.positions == HowPositionsAct::none || rule.kind == Turns::Kind::if_equal) {
-      return std::string(family_.why);
+      return std::string(why());
     }
     if (turns) return "rope_parameters is null for this sort of layer";
     switch (rule.kind) {
@@ -412,20 +448,50 @@ class PartReader {
     }
   }
 
+  /// Forks of BERT and its kin keep its model_type and put their own positions under position_embedding_type.
+  void refuse_other_positions() const {
+    const std::string key = "position_embedding_type";
+    if (family_.positions != HowPositionsAct::none || !config_.has(key) || !config_.value(key).is_string()) return;
+    const std::string given = config_.value(key).get<std::string>();
+    const bool turns = given == "rotary" || given == "rope";
+    if (!turns && given != "alibi") return;
+    if (given == "alibi" && why() == "ALiBi") return;
+    std::string advice;
+    if (config_.has("auto_map")) {
+      advice = "; auto_map names the code that comes with the model";
+      if (turns && config_.has("rotary_emb_base")) {
+        advice +=
+            ": where that turns whole heads in halves by rotary_emb_base, read it as nomic_bert (--family nomic_bert)";
+      } else if (turns) {
+        advice += ": name a family whose code is known to turn alike (--family)";
+      }
+    }
+    fail_unsupported(config_.path(), config_.key(key), " is \"", given, "\", which the code of ", family_.model_type,
+                     " here does not have (", why(), ")", advice);
+  }
+
   void warn() {
-    if (family_.positions != HowPositionsAct::rotary) return;
+    if (family_.positions == HowPositionsAct::rotary) warn_about_keys_of_others();
+    if (config_.has("auto_map") && family_.source.starts_with("transformers")) {
+      part_.findings.warn("RP007",
+                          sentence("auto_map names code that comes with the model: read here as transformers' own ",
+                                   family_.model_type, ", which may turn otherwise"));
+    }
+    if (config_.has("dual_chunk_attention_config")) {
+      part_.findings.warn("RP024", sentence(config_.key("dual_chunk_attention_config"),
+                                            " is not read here, nor by transformers: vLLM counts positions within chunks "
+                                            "where it is given"));
+    }
+    if (!family_.note.empty()) part_.findings.warn("RP024", sentence(family_.model_type, ": ", family_.note));
+  }
+
+  void warn_about_keys_of_others() {
     for (const char* key : keys_of_other_families) {
       if (config_.has(key) && !family_reads(key)) {
         part_.findings.warn("RP006", sentence(key, " belongs to other families: the code of ", family_.model_type,
                                               " does not read it, nor does rotary"));
       }
     }
-    if (config_.has("auto_map") && family_.source.starts_with("transformers")) {
-      part_.findings.warn("RP007",
-                          sentence("auto_map names code that comes with the model: read here as transformers' own ",
-                                   family_.model_type, ", which may turn otherwise"));
-    }
-    if (!family_.note.empty()) part_.findings.warn("RP024", sentence(family_.model_type, ": ", family_.note));
   }
 
   /// Keys by which some families change the rotation or the scores.

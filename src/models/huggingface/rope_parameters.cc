@@ -398,7 +398,7 @@ class RuleReader {
     if (rule_ == "default") return default_frequencies(base(), width());
     if (rule_ == "linear") return linear_frequencies(base(), width(), factor());
     if (rule_ == "dynamic") return dynamic();
-    if (rule_ == "ntk_alpha") return ntk_frequencies(base(), width(), required("alpha"));
+    if (rule_ == "ntk_alpha") return ntk_alpha();
     if (rule_ == "yarn") return yarn();
     if (rule_ == "longrope") return longrope();
     if (rule_ == "llama3") return llama3();
@@ -435,6 +435,17 @@ class RuleReader {
     part_.findings.warn("RP014",
                         sentence("rope_type dynamic: beyond ", length.value, " tokens the base grows with the length"));
     return rule;
+  }
+
+  /// Hunyuan's own files hold yarn's keys beside alpha, at values that change nothing.
+  FrequencyRule ntk_alpha() {
+    const std::pair<const char*, double> beside[] = {
+        {"beta_fast", 32}, {"beta_slow", 1}, {"factor", 1}, {"mscale", 1}, {"mscale_all_dim", 1}};
+    for (const auto& [key, value] : beside) {
+      const auto found = object_->number(key);
+      if (found && found->value == value) known(key);
+    }
+    return ntk_frequencies(base(), width(), required("alpha"));
   }
 
   FrequencyRule prompt_ntk() {

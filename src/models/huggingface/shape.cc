@@ -23,9 +23,7 @@ class ShapeReader {
     } else {
       shape.num_layers = take("num_layers", "num_hidden_layers", defaults_.layers, max_layers, true);
     }
-    shape.num_q_heads = part_.family.q_heads_factor_key.empty()
-                            ? take("num_q_heads", "num_attention_heads", defaults_.q_heads, max_heads, needed)
-                            : multiplied_heads();
+    shape.num_q_heads = num_q_heads(needed);
     if (shape.num_q_heads != 0) {
       if (part_.family.slice.kind == Slice::Kind::mla) {
         read_mla(shape);
@@ -50,6 +48,21 @@ class ShapeReader {
     if (found.value > limit) config_.refuse(key, sentence("must be at most ", limit));
     provenance_.add(name, found);
     return found.value;
+  }
+
+  std::int64_t num_q_heads(bool needed) {
+    if (!part_.family.q_heads_factor_key.empty()) return multiplied_heads();
+    if (part_.family.q_heads_by_width && !config_.has("num_attention_heads")) {
+      const auto hidden = hidden_size();
+      const Found<std::int64_t> heads{hidden->value / defaults_.head_dim,
+                                      sentence(hidden->source, " / ", defaults_.head_dim)};
+      if (heads.value < 1 || heads.value > max_heads) {
+        config_.refuse(hidden_key(), sentence("must hold 1 to ", max_heads, " heads of ", defaults_.head_dim, " channels"));
+      }
+      provenance_.add("num_q_heads", heads);
+      return heads.value;
+    }
+    return take("num_q_heads", "num_attention_heads", defaults_.q_heads, max_heads, needed);
   }
 
   std::int64_t multiplied_heads() {
