@@ -237,6 +237,7 @@ TEST_F(Program, InspectKeepsItsSchema) {
                                                                    "first",
                                                                    "head_dim",
                                                                    "inv_freq",
+                                                                   "key_scale",
                                                                    "label",
                                                                    "last",
                                                                    "norm_order",
@@ -255,10 +256,23 @@ TEST_F(Program, InspectKeepsItsSchema) {
                                                                    "sliding_window",
                                                                    "softmax_scale",
                                                                    "turning",
-                                                                   "unrotates_output"}));
+                                                                   "unrotates_output",
+                                                                   "window_is_symmetric"}));
   EXPECT_EQ(whole["fingerprint"].get<std::string>().size(), 16u);
   EXPECT_EQ(whole["layers"][0]["sliding_window"], json());
   EXPECT_EQ(whole["length"], json());
+}
+
+TEST_F(Program, InspectSaysWhichScaleIsNotKnownAndWhichWindowsAreOnBothSides) {
+  const std::string beit = made("beit.json"), modernbert = made("modernbert.json");
+  std::ofstream(beit) << R"({"model_type": "beit", "num_hidden_layers": 1})";
+  std::ofstream(modernbert) << R"({"model_type": "modernbert", "num_hidden_layers": 2, "local_attention": 128})";
+  EXPECT_EQ(json::parse(run("inspect --json " + beit).out)["layers"][0]["softmax_scale"], json());
+  EXPECT_NE(run("inspect " + beit).out.find("not known"), std::string::npos);
+  EXPECT_NE(run("inspect " + modernbert).out.find("64 keys on each side"), std::string::npos);
+  const json layer = json::parse(run("inspect --json " + modernbert).out)["layers"][1];
+  EXPECT_EQ(layer["window_is_symmetric"], true);
+  EXPECT_EQ(layer["sliding_window"], 129);
 }
 
 TEST_F(Program, InspectFitsATerminalAndHasNoColourInAFile) {

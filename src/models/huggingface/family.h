@@ -331,7 +331,7 @@ struct Family {
   std::string_view window_key = "sliding_window";
   Window window = Window::keys;
   std::string_view both_sides_flag = {};  ///< a flag that makes attention bidirectional: then the number is for both sides
-  std::string_view window_flag = {};  ///< windows count only where this flag is true
+  std::string_view window_flag = {};      ///< windows count only where this flag is true
   bool rotates_values = false;
   std::string_view values_key = {};  ///< a flag that switches it on
   bool unrotates_output = false;
