@@ -8,6 +8,8 @@
 #include <iostream>
 #include <sstream>
 
+#include "base/printable.h"
+
 namespace rotary::cli {
 namespace {
 
@@ -45,16 +47,7 @@ void print_json(const Json& json) {
 std::string number(double value, int digits) { return formatted("%.*g", digits, value); }
 std::string scientific(double value) { return value == 0 ? "0" : formatted("%.*e", 1, value); }
 
-std::string plain(const std::string& text) {
-  std::string shown;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    char code[5] = {c};
-    if (byte < 0x20 || byte == 0x7f) std::snprintf(code, sizeof code, "\\x%02x", byte);
-    shown += code;
-  }
-  return shown;
-}
+std::string plain(const std::string& text) { return printable(text, std::string::npos); }
 
 std::vector<std::string> wrapped(const std::string& text, std::size_t columns) {
   std::vector<std::string> lines;

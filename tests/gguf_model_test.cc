@@ -13,6 +13,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -158,9 +159,16 @@ TEST_P(Sample, WarnsOfWhatIsOddAndOfNothingElse) {
   // gpt-oss reads none of the yarn_ keys; the factor of `none` is dropped.
   if (architecture == "gpt-oss")
     without_effect = {"gpt-oss.rope.scaling.yarn_beta_fast", "gpt-oss.rope.scaling.yarn_beta_slow"};
-  if (file == "llama-factor-but-none.gguf") without_effect = {"llama-factor-but-none.gguf:"};
+  if (file == "llama-factor-but-none.gguf") without_effect = {"llama-factor-but-none.gguf"};
   std::set<std::string> said;
-  for (const std::string& text : texts_of(model, "RP020")) said.insert(text.substr(0, text.find(' ')));
+  for (const std::string& text : texts_of(model, "RP020")) {
+    const std::size_t names_end = std::min({text.find(" have no effect"), text.find(" has no effect"), text.find(": ")});
+    std::istringstream words(text.substr(0, names_end));  // "a, b and c have no effect", "model.gguf: why"
+    for (std::string word; words >> word;) {
+      if (word.ends_with(',')) word.pop_back();
+      if (word.find('.') != word.npos) said.insert(word);
+    }
+  }
   EXPECT_EQ(said, without_effect);
 
   EXPECT_EQ(texts_of(model, "RP019").size(), expected.contains("warn") ? 1u : 0u);

@@ -1,57 +1,42 @@
 #include "base/text.h"
 
+#include <algorithm>
 #include <cstddef>
-#include <cstdint>
 
 namespace rotary {
-namespace {
-
-/// How many bytes the UTF-8 sequence at the front takes, 0 where there is none (Unicode 15, table 3-7).
-std::size_t sequence_length(std::string_view text) noexcept {
-  const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<std::uint8_t>(text[i]) : 0; };
-  const auto continues = [&](std::size_t i) { return (byte(i) & 0xC0) == 0x80; };
-  const int lead = byte(0);
-  if (lead < 0x80) return 1;
-  if (lead < 0xC2) return 0;  // a continuation, or an overlong form of ASCII
-  if (lead < 0xE0) return continues(1) ? 2 : 0;
-  if (lead < 0xF0) {
-    if ((lead == 0xE0 && byte(1) < 0xA0) || (lead == 0xED && byte(1) >= 0xA0)) return 0;  // overlong, surrogate
-    return continues(1) && continues(2) ? 3 : 0;
-  }
-  if (lead > 0xF4 || (lead == 0xF0 && byte(1) < 0x90) || (lead == 0xF4 && byte(1) >= 0x90)) return 0;
-  return continues(1) && continues(2) && continues(3) ? 4 : 0;
-}
-
-}  // namespace
 
 bool is_utf8(std::string_view text) noexcept {
   while (!text.empty()) {
-    const std::size_t length = sequence_length(text);
+    const std::size_t length = utf8_length(text);
     if (length == 0) return false;
     text.remove_prefix(length);
   }
   return true;
 }
 
-std::string printable(std::string_view text) {
-  constexpr std::size_t longest = 120;
-  std::string shown;
-  while (!text.empty()) {
-    if (shown.size() >= longest) return shown + "...";
-    const std::size_t length = sequence_length(text);
-    const auto byte = static_cast<std::uint8_t>(text.front());
-    if (length == 0 || byte < 0x20 || byte == 0x7F) {
-      constexpr char digits[] = "0123456789abcdef";
-      shown.append("\\x").append({digits[byte >> 4], digits[byte & 15]});
-      text.remove_prefix(1);
-    } else {
-      shown.append(text.substr(0, length));
-      text.remove_prefix(length);
-    }
-  }
-  return shown;
+std::string in_quotes(std::string_view text) { return std::string(1, '"').append(printable(text)).append(1, '"'); }
+
+std::string one_line(std::string_view sentence) {
+  constexpr std::size_t longest = 1000, beginning = 600, end = 350;
+  if (sentence.size() <= longest) return printable(sentence, std::string::npos);
+  const auto is_inside = [&](std::size_t at) { return (sentence[at] & 0xC0) == 0x80; };
+  std::size_t left = beginning, right = sentence.size() - end;
+  for (int i = 0; i < 3 && is_inside(left); ++i) --left;
+  for (int i = 0; i < 3 && is_inside(right); ++i) ++right;
+  return printable(sentence.substr(0, left), std::string::npos) + " ... " +
+         printable(sentence.substr(right), std::string::npos);
 }
 
-std::string in_quotes(std::string_view text) { return std::string(1, '"').append(printable(text)).append(1, '"'); }
+std::string in_words(const std::vector<std::string>& names) {
+  constexpr std::size_t most = 8;
+  const std::size_t shown = std::min(names.size(), most);
+  std::string words;
+  for (std::size_t i = 0; i < shown; ++i) {
+    const bool is_last = i > 0 && i + 1 == names.size();
+    words.append(i == 0 ? "" : is_last ? " and " : ", ").append(printable(names[i]));
+  }
+  if (names.size() > shown) words += " and " + std::to_string(names.size() - shown) + " more";
+  return words;
+}
 
 }  // namespace rotary

@@ -134,6 +134,7 @@ class Builder {
 
   bool parse_error(std::size_t, const std::string&, const json::exception& error) {
     if (dynamic_cast<const json::out_of_range*>(&error) != nullptr) {
+      if (reached_ != text_.data()) --reached_;  // the lexer has looked at the character behind the number
       refuse("numbers must fit in a double, see the value of ", in_quotes(key_));
     }
     fail_file(name_, "must be JSON in UTF-8: ", reason(error));

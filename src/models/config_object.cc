@@ -220,10 +220,11 @@ std::optional<ConfigObject> ConfigObject::object(const std::string& key) const {
 }
 
 std::optional<ConfigObject> ConfigObject::object_in_string(const std::string& key) const {
+  const auto& text = find(key)->get_ref<const std::string&>();
+  if (text.find_first_not_of(" \t\r\n") != text.find('{')) refuse(key, "must be an object");
   const std::string rule = "must be an object, not an object written inside a string";
   if (findings_ == nullptr || !findings_->lenient()) refuse(key, rule);
-  const auto object =
-      std::make_shared<const nlohmann::json>(parse_json(find(key)->get<std::string>(), path_ + ": " + this->key(key)));
+  const auto object = std::make_shared<const nlohmann::json>(parse_json(text, path_ + ": " + this->key(key)));
   if (!object->is_object()) refuse(key, rule);
   findings_->tolerate("RP023", path_, this->key(key) + " " + rule, "it was read as the object");
   if (object->empty()) return std::nullopt;

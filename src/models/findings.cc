@@ -1,15 +1,18 @@
 #include "models/findings.h"
 
 #include <cassert>
+#include <utility>
 
 #include "base/fail.h"
+#include "base/text.h"
 #include "rotary/warning.hpp"
 
 namespace rotary {
 
 void Findings::warn(const std::string& id, const std::string& text) {
   assert(find_warning_kind(id.c_str()) != nullptr);
-  if (known_.emplace(id, text).second) entries_.push_back({id, text});
+  std::string line = one_line(text);
+  if (known_.emplace(id, line).second) entries_.push_back({id, std::move(line)});
 }
 
 void Findings::tolerate(const std::string& id, const std::string& path, const std::string& rule,

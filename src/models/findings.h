@@ -20,7 +20,8 @@ class Findings {
 
   bool lenient() const { return lenient_; }
 
-  /// `id` is one of warning_kinds(). The same text is kept once.
+  /// `id` is one of warning_kinds(). The same text is kept once, as one line that a terminal can show. Names of which a file
+  /// may have any number belong into one text: in_words().
   void warn(const std::string& id, const std::string& text);
 
   /// A broken rule that real loaders let pass. Strict: throws Error (invalid_file) "path: rule (--lenient: what loaders do)".

@@ -1,15 +1,12 @@
 // read_model: which reader a path is for.
-#include <array>
-#include <filesystem>
-#include <fstream>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include "base/fail.h"
 #include "formats/json.h"
+#include "formats/mapped_file.h"
 #include "models/checkpoint/folder.h"
 #include "models/checkpoint/weights.h"
 #include "models/readers.h"
@@ -18,11 +15,8 @@
 namespace rotary {
 namespace {
 
-bool is_gguf(const std::string& path) {
-  std::array<char, 4> magic{};
-  std::ifstream(path, std::ios::binary).read(magic.data(), magic.size());
-  return std::string_view(magic.data(), magic.size()) == "GGUF";
-}
+/// By its mark, or by its name: one without the mark is a broken GGUF, and no JSON.
+bool is_gguf(const std::string& path) { return MappedFile(path).bytes().starts_with("GGUF") || path.ends_with(".gguf"); }
 
 ModelDescription describe(const std::string& file, const ReadOptions& options) {
   if (is_gguf(file)) return read_gguf(file, options);
@@ -39,6 +33,7 @@ ModelDescription describe(const std::string& file, const ReadOptions& options) {
 }  // namespace
 
 ModelRotations read_model(const char* path, const ReadOptions& options) {
+  if (*path == '\0') fail_argument("read_model", "path must not be empty");
   const std::string file = find_model_file(path);
   ModelDescription model = describe(file, options);
   if (file != path) check_weights(path, model);

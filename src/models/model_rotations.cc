@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/fail.h"
+#include "models/blame.h"
 #include "models/description.h"
 #include "rotary/model.hpp"
 #include "rotary/warning.hpp"
@@ -170,13 +171,7 @@ ModelContents::ModelContents(ModelDescription description) : fingerprint(fingerp
 
 ModelRotations build_model(ModelDescription description) {
   const std::string path = description.source;
-  try {
-    return ModelContents::make(std::move(description));
-  } catch (const Error& error) {
-    // What a rotation refuses is the file's fault here.
-    if (error.code() != ErrorCode::invalid_argument) throw;
-    fail_file(path, error.what());
-  }
+  return blaming_file(path, "", [&] { return ModelContents::make(std::move(description)); });
 }
 
 ModelRotations::ModelRotations(const ModelRotations& other) noexcept : contents_(other.contents_) { ++contents_->owners; }

@@ -7,6 +7,7 @@
 
 #include "base/fail.h"
 #include "base/text.h"
+#include "models/blame.h"
 #include "models/config_object.h"
 #include "models/gguf/architecture.h"
 #include "models/gguf/gguf_divisors.h"
@@ -556,14 +557,16 @@ class Reader {
     }
     warn_of_disagreement();
     keys_.pass_over("rope.scaling.finetuned");  // only said
+    std::vector<std::string> unread;
     for (const char* beginning :
          {"rope.", "attention.scale", "attention.sliding_window", "attention.temperature_", "attention.key_length_mla",
           "attention.key_length_swa", "attention.rope_pattern", "attention.compress_rope_freq_base"}) {
-      for (const std::string& key : keys_.unread(beginning)) {
-        findings_.warn("RP020", sentence(key, " has no effect: llama.cpp does not use it for ", architecture_.name,
-                                         ", as this file is"));
-      }
+      for (std::string& key : keys_.unread(beginning)) unread.push_back(std::move(key));
     }
+    if (unread.empty()) return;
+    findings_.warn("RP020",
+                   sentence(in_words(unread), unread.size() == 1 ? " has" : " have", " no effect: llama.cpp does not use ",
+                            unread.size() == 1 ? "it" : "them", " for ", architecture_.name, ", as this file is"));
   }
 
   void warn_of_disagreement() {
@@ -602,13 +605,7 @@ class Reader {
 
 ModelDescription read_gguf(const std::string& path, const ReadOptions& options) {
   const GgufFile file(path.c_str());
-  try {
-    return Reader(file, path, options).read();
-  } catch (const Error& error) {
-    // What a rule refuses is the file's fault here.
-    if (error.code() != ErrorCode::invalid_argument) throw;
-    fail_file(path, error.what());
-  }
+  return blaming_file(path, "", [&] { return Reader(file, path, options).read(); });
 }
 
 }  // namespace rotary

@@ -42,7 +42,12 @@ void fill_up(Sections& sections, std::int64_t num_pairs) {
   if (sum < num_pairs) sections.front() += num_pairs - sum;
 }
 
-void check_sum(const Part& part, const Found<Sections>& sections, std::int64_t num_pairs) {
+void check_sections(const Part& part, const Found<Sections>& sections, std::int64_t num_pairs) {
+  constexpr std::size_t most = 8;
+  if (sections.value.size() > most) {
+    fail_file(part.config.path(), "mrope_section must have 1 to ", most, " entries, got ", sections.value.size(), " (",
+              sections.source, ")");
+  }
   const std::int64_t sum = std::accumulate(sections.value.begin(), sections.value.end(), std::int64_t{0});
   if (sum == num_pairs) return;
   fail_file(part.config.path(), "mrope_section must sum to the pairs that turn, got ",
@@ -189,7 +194,7 @@ void read_axes(const Part& part, const std::string& sort, std::int64_t head_dim,
   if (sections.value.empty()) return;  // text only: all axes would be equal
   const std::int64_t num_pairs = answer.rotary_dim / 2;
   if (part.family.axes == Axes::dealt && !from_file) fill_up(sections.value, num_pairs);
-  check_sum(part, sections, num_pairs);
+  check_sections(part, sections, num_pairs);
   layout.axis = axes_of_sections(part, answer, sections.value);
   provenance.add("mrope_section", sections);
 }

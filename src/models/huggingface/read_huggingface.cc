@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/fail.h"
+#include "base/text.h"
+#include "models/blame.h"
 #include "models/huggingface/family.h"
 #include "models/huggingface/read_part.h"
 #include "models/readers.h"
@@ -16,8 +18,6 @@ namespace rotary {
 namespace {
 
 using nlohmann::json;
-
-std::string quoted(const std::string& text) { return json(text).dump(-1, ' ', true, json::error_handler_t::replace); }
 
 /// An entry of Family::parts.
 struct PartPlace {
@@ -55,10 +55,10 @@ class FileReader {
   }
 
   void tolerate_repeated(const std::vector<std::string>& keys) {
-    for (const std::string& key : keys) {
-      findings_.tolerate("RP025", config_.path(), sentence("an object must not have a key twice, got ", key, " again"),
-                         "Python's reader takes the last");
-    }
+    if (keys.empty()) return;
+    findings_.tolerate("RP025", config_.path(),
+                       sentence("an object must not have a key twice, got ", in_words(keys), " again"),
+                       "Python's reader takes the last");
   }
 
   ModelDescription read() {
@@ -66,7 +66,7 @@ class FileReader {
     std::vector<NamedPart> parts;
     if (options_.family[0] != '\0') {
       const Family& family = family_called(options_.family);
-      findings_.warn("RP022", sentence("read as ", family.model_type, ", though model_type is ", quoted(model_type)));
+      findings_.warn("RP022", sentence("read as ", family.model_type, ", though model_type is ", in_quotes(model_type)));
       const ConfigObject object = family.parts.empty() ? place_of_text(family) : config_;
       parts = read_object(object, family, "", 0, true);
     } else {
@@ -98,10 +98,10 @@ class FileReader {
   const Family& family_called(const std::string& model_type) const {
     const Family* family = find_family(model_type);
     if (family != nullptr) return *family;
-    fail_unsupported(config_.path(), "model_type ", quoted(model_type),
-                     " is not in the family table, and nothing here guesses "
-                     "(nearest: ",
-                     nearest_families(model_type), "); name a family whose code is known to be the same (--family)");
+    const std::string near = nearest_families(model_type);
+    fail_unsupported(config_.path(), "model_type ", in_quotes(model_type),
+                     " is not in the family table, and nothing here guesses", near.empty() ? "" : " (nearest: ", near,
+                     near.empty() ? "" : ")", "; name a family whose code is known to be the same (--family)");
   }
 
   struct NamedPart {
@@ -136,7 +136,9 @@ class FileReader {
       if (needed && parts.empty() && &place == &places.front()) read_flat(object, family, place, path, parts);
     }
     if (parts.empty() && needed) {
-      fail_file(config_.path(), "a config of ", family.model_type, " must have one of its parts (", family.parts,
+      std::vector<std::string> keys;
+      for (const PartPlace& place : places) keys.push_back(object.key(place.key));
+      fail_file(config_.path(), "a config of ", family.model_type, " must have one of its parts (", in_words(keys),
                 "), got none");
     }
     return parts;
@@ -156,7 +158,9 @@ class FileReader {
     const Family& code = code_of(object, family);
     ConfigObject with_aliases = object;
     with_aliases.add_aliases(code.aliases);
-    ModelDescription part = read_part({with_aliases, code, findings_, nested});
+    ModelDescription part = blaming_file(object.path(), "", [&] {
+      return read_part({with_aliases, code, findings_, nested});
+    });
     part.model_type = family.model_type;
     return part;
   }
@@ -170,8 +174,8 @@ class FileReader {
     const std::string model_type = place.any_type && own ? own->value : place.family;
     const Family* family = needed ? &family_called(model_type) : find_family(model_type);
     if (family == nullptr) {
-      findings_.warn(
-          "RP026", sentence(outer.key(place.key), " is left out: its family ", quoted(model_type), " is not in the table"));
+      findings_.warn("RP026", sentence(outer.key(place.key), " is left out: its family ", in_quotes(model_type),
+                                       " is not in the table"));
       return {};
     }
     return read_object(*object, *family, path.empty() ? place.key : path + "." + place.key, depth + 1, needed);

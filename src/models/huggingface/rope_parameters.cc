@@ -7,6 +7,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/text.h"
+#include "models/blame.h"
+
 namespace rotary {
 namespace {
 
@@ -662,11 +665,13 @@ class RuleReader {
     if (part_.family.axes != Axes::one) known_.insert(of_axes.begin(), of_axes.end());
     if (part_.family.temperature == Temperature::ministral) known("llama_4_scaling_beta");
     const json parameters = parameters_of_rule(*object_);
+    std::vector<std::string> unread;
     for (const auto& [key, value] : parameters.items()) {
-      if (!known_.contains(key) && !elsewhere.contains(key)) {
-        part_.findings.warn("RP005", sentence(object_->key(key), " is no key of the rule \"", rule_, "\" and is not read"));
-      }
+      if (!known_.contains(key) && !elsewhere.contains(key)) unread.push_back(object_->key(key));
     }
+    if (unread.empty()) return;
+    part_.findings.warn("RP005", sentence(in_words(unread), unread.size() == 1 ? " is no key" : " are no keys",
+                                          " of the rule ", in_quotes(rule_), " and not read"));
   }
 
   std::string rule_;
@@ -729,13 +734,11 @@ RopeAnswer read_rope_parameters(const Part& part, const RopeQuestion& question, 
   // The share of a proportional rule is of its frequencies, not of the head.
   answer.rotary_dim =
       rule == "proportional" ? question.head_dim : SliceReader(rule, spellings, part, question, provenance).read();
-  try {
-    RuleReader(std::move(rule), spellings, part, question, answer, provenance).read();
-  } catch (const Error& error) {
-    // What the rule itself refuses is the file's fault here.
-    if (error.code() != ErrorCode::invalid_argument) throw;
-    fail_file(part.config.path(), error.what());
-  }
+  std::string keys = base.source;
+  if (spellings.chosen() != nullptr)
+    keys += " and " + spellings.chosen()->source(spellings.chosen()->has("rope_type") ? "rope_type" : "type");
+  blaming_file(part.config.path(), keys,
+               [&] { RuleReader(std::move(rule), spellings, part, question, answer, provenance).read(); });
   answer.keys = spellings.scaling ? spellings.scaling : spellings.parameters;
   return answer;
 }
