@@ -102,6 +102,22 @@ TEST_F(Checkpoint, SaysWhenNothingCouldBeCompared) {
   EXPECT_STREQ(model.warnings().back().id, "RP027");
 }
 
+TEST_F(Checkpoint, SaysWhenTheWeightsHaveAnotherNumberOfLayers) {
+  write_config();
+  const auto text_of_rp028 = [&](const std::vector<Weight>& weights) {
+    write_weights(weights);
+    const ModelRotations model = read();
+    std::string text;
+    for (const Warning& warning : model.warnings()) text += std::string(warning.id) == "RP028" ? warning.text : "";
+    return text;
+  };
+  const Weight first{"model.layers.0.self_attn.q_proj.weight", 64}, second{"model.layers.1.mlp.up_proj.weight", 7};
+  EXPECT_EQ(text_of_rp028({first, second}), "");
+  EXPECT_NE(text_of_rp028({first}).find("the weights have 1 layers, and the file says 2"), std::string::npos);
+  const std::string more = text_of_rp028({first, second, {"model.layers.3.mlp.up_proj.weight", 7}});
+  EXPECT_NE(more.find("the weights have 4 layers, and the file says 2; the further ones may"), std::string::npos) << more;
+}
+
 TEST_F(Checkpoint, OfMetaIsReadByItsParams) {
   folder_.write("params.json", R"({"dim": 64, "n_layers": 2, "n_heads": 8, "multiple_of": 256})");
   write_weights({{"layers.0.attention.wq.weight", 64}, {"layers.0.attention.wk.weight", 64}}, "consolidated.safetensors");

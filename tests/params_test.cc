@@ -157,6 +157,28 @@ TEST_F(Params, AreTheHuggingFaceModelButForThePairing) {
   EXPECT_STRNE(meta.fingerprint(), here.fingerprint());
 }
 
+TEST_F(Params, HaveAWindowUnderTheNameThatOtherSystemsDoNotRead) {
+  const ModelRotations model = read(mistral_, R"({"n_layers": 4, "_sliding_window": [4096, null]})");
+  EXPECT_EQ(model.layer(0).sliding_window(), 4096);
+  EXPECT_EQ(model.layer(1).sliding_window(), 0);
+  EXPECT_EQ(source_of(model.layer(0), "sliding_window"), "params.json: _sliding_window");
+}
+
+TEST_F(Params, SayWhichPartsAreLeftOut) {
+  EXPECT_FALSE(warns(read(mistral_), "RP026"));
+  EXPECT_TRUE(warns(read(mistral_, R"({"vision_encoder": {"hidden_size": 1024}})"), "RP026"));
+  EXPECT_TRUE(warns(read(mistral_, R"({"multimodal": {"whisper_model_args": {}}})"), "RP026"));
+  EXPECT_TRUE(warns(read(llama31_, R"({"vision_num_cross_attention_layers": 8})"), "RP026"));
+}
+
+TEST_F(Params, MayBeOfAModelWithoutAttention) {
+  const ModelRotations model = read(json::parse(R"({"dim": 4096, "n_layers": 64, "n_groups": 8, "model_type": "mamba"})"));
+  EXPECT_STREQ(model.format(), "params.json");
+  EXPECT_EQ(model.num_layers(), 64);
+  EXPECT_EQ(model.layer(63).turning(), Turning::no_attention);
+  EXPECT_STREQ(read(mistral_, R"({"model_type": "transformer"})").format(), "params.json");
+}
+
 TEST_F(Params, RefuseWhatCannotBe) {
   EXPECT_NE(refusal(llama2_, R"({"n_layers": 1099511627776})").find("n_layers"), std::string::npos);
   EXPECT_NE(refusal(llama2_, R"({"n_heads": 31})").find("dim must be a multiple of n_heads"), std::string::npos);

@@ -123,14 +123,19 @@ const std::vector<WarningKind>& warning_kinds() {
        "The value breaks a rule of the format or of the family, and the reader was asked to do what loaders do.",
        "Mend the file."},
       {"RP026", Severity::note, "part left out",
-       "A part of a composite file (a tower, a codec) is of a family that is not in the table. The other parts were read; "
-       "this one does not appear among them.",
+       "A part of a composite file (a tower, a codec) is of a family that is not in the table, or stands beside the text "
+       "model in a params.json. The other parts were read; this one does not appear among them.",
        "Nothing, unless the rotation of that part is needed: read its object by itself, with the family whose code it is "
        "(--family)."},
       {"RP027", Severity::note, "weights not compared with the file",
        "The folder has weights, but none of the tensors that project to q and k could be recognised: their shapes were not "
        "compared with head counts and widths.",
        "Nothing; quantised and renamed weights look like this."},
+      {"RP028", Severity::note, "weights have another number of layers",
+       "The folder has weights of fewer layers than the file says, or of more. Further layers may be there to predict "
+       "further "
+       "tokens (DeepSeek-V3, GLM-4.5), and are not described.",
+       "With fewer, or many more, the file belongs to another model, or the weights are incomplete: check both."},
   };
   return kinds;
 }

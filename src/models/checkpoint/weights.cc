@@ -1,5 +1,6 @@
 #include "models/checkpoint/weights.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <filesystem>
@@ -7,6 +8,7 @@
 #include <string_view>
 
 #include "base/fail.h"
+#include "base/text.h"
 #include "rotary/error.hpp"
 #include "rotary/tensor_file.hpp"
 
@@ -42,21 +44,27 @@ constexpr std::array projections{
 };
 
 struct Place {
+  std::size_t prefix;  ///< index into prefixes
   std::size_t layer;
-  Projection projection;
+  std::optional<Projection> projection;
 };
 
+std::optional<Projection> projection_of(std::string_view name_inside_layer) {
+  for (const NamedProjection& known : projections) {
+    if (name_inside_layer == known.name) return known.projection;
+  }
+  return std::nullopt;
+}
+
 std::optional<Place> place_of(std::string_view name) {
-  for (const std::string_view prefix : prefixes) {
+  for (std::size_t i = 0; i < prefixes.size(); ++i) {
+    const std::string_view prefix = prefixes[i];
     if (!name.starts_with(prefix)) continue;
     const std::string_view rest = name.substr(prefix.size());
     std::size_t layer = 0;
     const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), layer);
     if (error != std::errc{} || end == rest.data() + rest.size() || *end != '.') continue;
-    const std::string_view inner(end + 1, static_cast<std::size_t>(rest.data() + rest.size() - end - 1));
-    for (const NamedProjection& known : projections) {
-      if (inner == known.name) return Place{layer, known.projection};
-    }
+    return Place{i, layer, projection_of({end + 1, static_cast<std::size_t>(rest.data() + rest.size() - end - 1)})};
   }
   return std::nullopt;
 }
@@ -76,14 +84,27 @@ class WeightChecker {
     std::size_t compared = 0;
     for (const StoredTensor& tensor : weights_.tensors()) {
       const auto place = place_of(tensor.name);
-      if (!place || !has_plain_rows(tensor)) continue;
+      if (!place) continue;
+      last_layer_[place->prefix] = std::max(last_layer_[place->prefix], place->layer);
+      if (!place->projection) continue;
+      has_attention_[place->prefix] = true;
+      if (!has_plain_rows(tensor)) continue;
       if (place->layer >= model_.num_layers()) continue;  // layers for predicting further tokens (DeepSeek-V3)
       const LayerDescription& layer = model_.kinds[model_.kind_of_layer[place->layer]];
       if (layer.turning == Turning::no_attention || layer.head_dim == 0) continue;
-      compare(tensor, place->projection, layer);
+      compare(tensor, *place->projection, layer);
       ++compared;
     }
     return compared;
+  }
+
+  /// After check(): of how many layers there are tensors, where those of the layers with attention were recognised.
+  std::size_t num_layers() const {
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < prefixes.size(); ++i) {
+      if (has_attention_[i]) count = std::max(count, last_layer_[i] + 1);
+    }
+    return count;
   }
 
  private:
@@ -108,7 +129,17 @@ class WeightChecker {
 
   const TensorFile& weights_;
   const ModelDescription& model_;
+  std::array<std::size_t, prefixes.size()> last_layer_{};
+  std::array<bool, prefixes.size()> has_attention_{};
 };
+
+void note_layers(const std::string& path, std::size_t num_layers, ModelDescription& model) {
+  if (num_layers == 0 || num_layers == model.num_layers()) return;
+  const bool has_more = num_layers > model.num_layers();
+  model.warnings.push_back(
+      {"RP028", sentence(one_line(path), ": the weights have ", num_layers, " layers, and the file says ",
+                         model.num_layers(), has_more ? "; the further ones may be there to predict further tokens" : "")});
+}
 
 }  // namespace
 
@@ -121,7 +152,10 @@ void check_weights(const std::string& folder, ModelDescription& model) {
   if (path.empty()) return;
   std::size_t compared = 0;
   try {
-    compared = WeightChecker(TensorFile(path.c_str()), model).check();
+    const TensorFile weights(path.c_str());
+    WeightChecker checker(weights, model);
+    compared = checker.check();
+    note_layers(path, checker.num_layers(), model);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::unsupported) throw;  // element types that are not read here
   }

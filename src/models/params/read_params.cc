@@ -23,10 +23,14 @@ using Whole = Found<std::int64_t>;
 class ParamsReader {
  public:
   ParamsReader(const nlohmann::json& json, const std::string& path, const ReadOptions& options)
-      : config_(json, path), findings_(options.lenient) {}
+      : config_(json, path), findings_(options.lenient) {
+    config_.add_aliases(
+        "sliding_window=_sliding_window");  // Mistral's code reads both, so as to hide it from other systems
+  }
 
   ModelDescription read() {
     const std::int64_t num_layers = required("num_layers", "n_layers", max_layers);
+    if (is_mamba()) return without_attention(num_layers);
     read_heads();
     read_lengths();
     layer_.layout.pairing_in = Pairing::interleaved;
@@ -42,11 +46,49 @@ class ParamsReader {
     model.format = "params.json";
     model.max_position_embeddings = length_.value;
     add_layers(model, num_layers);
+    note_other_parts();
     model.warnings = findings_.entries();
     return model;
   }
 
  private:
+  bool is_mamba() const {
+    const auto model_type = config_.text("model_type");
+    return model_type && model_type->value == "mamba";
+  }
+
+  /// Codestral Mamba.
+  ModelDescription without_attention(std::int64_t num_layers) {
+    layer_.turning = Turning::no_attention;
+    layer_.reason = "a state space: no softmax attention";
+    layer_.provenance.add("turning", name(layer_.turning), config_.source("model_type"));
+    ModelDescription model;
+    model.model_type = "mamba";
+    model.source = config_.path();
+    model.format = "params.json";
+    model.kinds.push_back(std::move(layer_));
+    model.kind_of_layer.assign(static_cast<std::size_t>(num_layers), 0);
+    return model;
+  }
+
+  /// Nothing that the file describes goes unmentioned.
+  void note_other_parts() {
+    struct OtherPart {
+      const char* key;
+      const char* what;
+    };
+    for (const OtherPart& part :
+         {OtherPart{"vision_encoder", "the tower that sees pictures (Pixtral) turns by rows and columns"},
+          OtherPart{"multimodal", "the tower that hears (Voxtral) is another model"},
+          OtherPart{
+              "vision_num_cross_attention_layers",
+              "the layers that look at pictures (Llama 3.2 Vision) stand between those of n_layers and do not turn"}}) {
+      if (config_.has(part.key)) {
+        findings_.warn("RP026", sentence(config_.key(part.key), " is left out: ", part.what));
+      }
+    }
+  }
+
   std::int64_t required(const char* name, const char* key, std::int64_t limit) {
     const auto found = config_.count(key);
     if (!found) config_.refuse(key, "must be given");
@@ -308,7 +350,12 @@ class ParamsReader {
 }  // namespace
 
 bool looks_like_params(const nlohmann::json& json) {
-  return !json.contains("model_type") && json.contains("n_layers") && json.contains("n_heads") &&
+  const auto model_type = json.find("model_type");
+  const bool is_mamba = model_type != json.end() && *model_type == "mamba";
+  const bool is_transformer = model_type == json.end() || *model_type == "transformer";
+  if (is_mamba)
+    return json.contains("n_layers") && json.contains("dim");  // Hugging Face has num_hidden_layers, hidden_size
+  return is_transformer && json.contains("n_layers") && json.contains("n_heads") &&
          (json.contains("dim") || json.contains("head_dim"));
 }
 
