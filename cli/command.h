@@ -54,6 +54,10 @@ inline CLI::Validator at_least(std::int64_t least) {
   return {check, ""};
 }
 
+inline CLI::Validator not_empty() {
+  return {[](const std::string& given) -> std::string { return given.empty() ? "must not be empty" : ""; }, ""};
+}
+
 /// A path with one of these endings, refused before any work is done.
 inline CLI::Validator ends_in(const std::vector<std::string>& endings) {
   const auto check = [endings](const std::string& given) -> std::string {

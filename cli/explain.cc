@@ -82,7 +82,7 @@ void add_explain(CLI::App& program, Command& command) {
                              "Example: rotary explain RP003\n\n"
                              "Says what a warning of inspect means and what to do about it; without an id, lists them.");
   auto options = std::make_shared<Options>();
-  app->add_option("ID", options->id, "RP001, …");
+  app->add_option("ID", options->id, "RP001, …")->check(not_empty());
   app->add_flag("--json", options->json, "Print JSON");
   app->callback([&command, options] { command = [options] { return run(*options); }; });
 }

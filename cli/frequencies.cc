@@ -47,7 +47,7 @@ void add_frequencies(CLI::App& program, Command& command) {
   app->add_option("-o,--out", options->out, "What to write: .csv or .npy")->check(ends_in({".csv", ".npy"}));
   app->add_option("--layer", options->layer, "Layer of the model; needed where layers turn differently")
       ->check(at_least(0));
-  app->add_option("--length", options->length, "Tokens of the call, for rules that depend on it")->check(at_least(0));
+  app->add_option("--length", options->length, "Tokens of the call, for rules that depend on it")->check(at_least(1));
   app->callback([&command, options] { command = [options] { return run(*options); }; });
 }
 

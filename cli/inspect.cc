@@ -264,8 +264,9 @@ int inspect(const Options& options) {
   std::vector<LayerGroup> groups = model.groups();
   std::vector<LayerSort> sorts = layer_sorts(model);
   if (options.layer >= 0) {
-    groups = {{options.layer, options.layer, model.layer(options.layer)}};
-    sorts = {{model.layer(options.layer), {{options.layer, options.layer}}}};
+    const LayerRotation layer = layer_of(model, options.layer);
+    groups = {{options.layer, options.layer, layer}};
+    sorts = {{layer, {{options.layer, options.layer}}}};
   }
   if (options.json) {
     print_json(model_json(model, groups, options.length));
@@ -289,7 +290,7 @@ void add_inspect(CLI::App& program, Command& command) {
   options->model.add_to(*app)->required();
   options->model.add_part_to(*app);
   app->add_option("--layer", options->layer, "Only this layer")->check(at_least(0));
-  app->add_option("--length", options->length, "Tokens of the call, for rules that depend on it")->check(at_least(0));
+  app->add_option("--length", options->length, "Tokens of the call, for rules that depend on it")->check(at_least(1));
   app->add_flag("--json", options->json, "Print JSON");
   app->callback([&command, options] { command = [options] { return inspect(*options); }; });
 }

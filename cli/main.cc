@@ -1,10 +1,14 @@
 // rotary: the command line. Data goes to stdout, notes and errors to stderr.
+#include <poll.h>
+#include <unistd.h>
+
 #include <csignal>
 #include <exception>
 #include <iostream>
 #include <new>
 #include <string>
 
+#include "base/edit_distance.h"
 #include "command.h"
 #include "output.h"
 #include "rotary/error.hpp"
@@ -24,12 +28,31 @@ int exit_code(ErrorCode code) {
 }
 
 int complain(const std::string& sentence, int code) {
-  std::cerr << "rotary: " << sentence << '\n';
+  std::cerr << "rotary: " << plain(sentence) << '\n';
   return code;
 }
 
 std::string version() {
   return std::string("rotary ") + ROTARY_VERSION + " (" + ROTARY_COMMIT + ", " + name(active_isa()) + ")";
+}
+
+/// CLI11 would say that all words were not expected.
+void refuse_unknown_command(const CLI::App& program, const std::string& word) {
+  if (word.starts_with('-')) return;
+  std::string near;
+  for (const CLI::App* command : program.get_subcommands({})) {
+    if (command->get_name() == word) return;
+    if (near.empty() && is_near(word, command->get_name())) near = command->get_name();
+  }
+  throw Error(
+      ErrorCode::invalid_argument,
+      ("unknown command " + word + "; " + (near.empty() ? "see rotary --help" : "did you mean " + near + "?")).c_str());
+}
+
+/// Whoever read standard output has what was wanted of it: rotary … | head.
+bool reader_has_gone() {
+  pollfd out{STDOUT_FILENO, POLLOUT, 0};
+  return ::poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0;
 }
 
 int run(int argc, char** argv) {
@@ -55,6 +78,7 @@ int run(int argc, char** argv) {
   add_verify(program, command);
   add_precision(program, command);
 
+  if (argc > 1) refuse_unknown_command(program, argv[1]);
   try {
     program.parse(argc, argv);
   } catch (const CLI::Success&) {
@@ -76,7 +100,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   using namespace rotary::cli;
-  std::signal(SIGPIPE, SIG_IGN);  // a closed pipe becomes a write error, which is reported below
+  std::signal(SIGPIPE, SIG_IGN);  // a closed pipe becomes a write error, which is looked at below
   std::ios::sync_with_stdio(false);
   int code = Exit::bad_file;
   try {
@@ -88,6 +112,6 @@ int main(int argc, char** argv) {
   } catch (const std::exception& error) {
     code = complain(error.what(), Exit::bad_file);
   }
-  if (!std::cout.flush()) return complain("cannot write to standard output", Exit::bad_file);
+  if (!std::cout.flush() && !reader_has_gone()) return complain("cannot write to standard output", Exit::bad_file);
   return code;
 }

@@ -2,13 +2,15 @@
 
 #include <vector>
 
+#include "command.h"
 #include "models/layer_sorts.h"
 #include "rotary/error.hpp"
 
 namespace rotary::cli {
 
 CLI::Option* ModelOptions::add_to(CLI::App& app, const std::string& name) {
-  auto* option = app.add_option(name, path, "config.json, .gguf, params.json, or a folder with one of them");
+  auto* option =
+      app.add_option(name, path, "config.json, .gguf, params.json, or a folder with one of them")->check(not_empty());
   app.add_option("--family", family, "Read the file as this family, whatever it says: for a fork known to be the same");
   app.add_flag("--lenient", lenient, "Let faults pass that real loaders tolerate, with a warning for each");
   return option;
@@ -25,8 +27,15 @@ ModelRotations read_as(const ModelOptions& options, const std::string& path) {
   return options.part.empty() ? model : model.part(options.part.c_str());
 }
 
+LayerRotation layer_of(const ModelRotations& model, std::int64_t layer) {
+  if (layer < model.num_layers()) return model.layer(layer);
+  throw Error(
+      ErrorCode::invalid_argument,
+      ("--layer must be 0 to " + std::to_string(model.num_layers() - 1) + ", got " + std::to_string(layer)).c_str());
+}
+
 LayerRotation choose_rotating_layer(const ModelRotations& model, std::int64_t layer) {
-  if (layer >= 0) return model.layer(layer);
+  if (layer >= 0) return layer_of(model, layer);
   std::vector<LayerSort> sorts = layer_sorts(model);
   std::erase_if(sorts, [](const LayerSort& sort) { return !sort.layer.rotates(); });
   if (sorts.empty()) throw Error(ErrorCode::invalid_argument, "no layer of this model rotates");

@@ -29,6 +29,9 @@ struct ModelOptions {
 /// is none, or several.
 LayerRotation choose_rotating_layer(const ModelRotations& model, std::int64_t layer);
 
+/// One that there is, or Error (invalid_argument).
+LayerRotation layer_of(const ModelRotations& model, std::int64_t layer);
+
 /// Another file, read the same way.
 ModelRotations read_as(const ModelOptions& options, const std::string& path);
 

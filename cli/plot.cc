@@ -41,7 +41,7 @@ void add_plot(CLI::App& program, Command& command) {
   options->model.add_part_to(*app);
   app->add_option("-o,--out", options->out, "What to write: .svg")->check(ends_in({".svg"}));
   app->add_option("--layer", options->plot.layer, "Only this layer")->check(at_least(0));
-  app->add_option("--length", options->plot.length, "Tokens of the call, for rules that depend on it")->check(at_least(0));
+  app->add_option("--length", options->plot.length, "Tokens of the call, for rules that depend on it")->check(at_least(1));
   app->callback([&command, options] { command = [options] { return run(*options); }; });
 }
 

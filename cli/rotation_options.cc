@@ -4,6 +4,7 @@
 #include <iostream>
 
 #include "command.h"
+#include "output.h"
 #include "rotary/error.hpp"
 #include "rotary/frequencies.hpp"
 
@@ -37,11 +38,11 @@ void RotationOptions::add_to(CLI::App& app) {
 
 LayerRotation choose_layer(const ModelRotations& model, std::int64_t layer) {
   for (const Warning& warning : model.warnings())
-    std::cerr << "rotary: note: " << model.source() << ": " << warning.id << " " << warning.text << '\n';
+    std::cerr << "rotary: note: " << plain(model.source()) << ": " << warning.id << " " << warning.text << '\n';
   if (layer < 0 && model.groups().size() > 1) {
     throw Error(ErrorCode::invalid_argument, "the layers of this model differ: say which one with --layer");
   }
-  return model.layer(layer < 0 ? 0 : layer);
+  return layer_of(model, layer < 0 ? 0 : layer);
 }
 
 RotationSource::RotationSource(const RotationOptions& options) : options_(options) {
