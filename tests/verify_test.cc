@@ -85,14 +85,20 @@ TEST_F(VerifyCapture, AgreesWithBothLayersOfTheRealModel) {
   }
 }
 
+/// That capture has the model's first key head and the three query heads that share it.
 TEST_F(VerifyCapture, AgreesWithLlamaCppInItsOwnPairingOnly) {
+  const TemporaryFolder folder;
+  const std::string config = folder.write("config.json", R"({"model_type": "llama", "hidden_size": 576, "head_dim": 64,
+      "num_hidden_layers": 30, "num_attention_heads": 3, "num_key_value_heads": 1, "max_position_embeddings": 8192,
+      "rope_theta": 100000})");
+  const ModelRotations model = read_model(config.c_str());
   const TensorFile file((data + "layer-00.llamacpp.safetensors").c_str());
   const Capture real{.q = file.at("q").view("BHSD"),
                      .k = file.at("k").view("BHSD"),
                      .q_rot = file.at("q_rot").view("BHSD"),
                      .k_rot = file.at("k_rot").view("BHSD")};
-  EXPECT_TRUE(verify(real, model_.layer(0), {.pairing = Pairing::interleaved, .precision = Precision::ggml}).ok());
-  EXPECT_FALSE(verify(real, model_.layer(0)).ok());
+  EXPECT_TRUE(verify(real, model.layer(0), {.pairing = Pairing::interleaved, .precision = Precision::ggml}).ok());
+  EXPECT_FALSE(verify(real, model.layer(0)).ok());
 }
 
 TEST_F(VerifyCapture, NothingMatchesInTheWrongPairing) {
