@@ -125,7 +125,7 @@ std::string reach_text(const LayerRotation& layer) {
 
 void print_pairs(const Rotation& rotation, std::int64_t trained) {
   std::vector<std::string> header{"pair", "channels"};
-  if (rotation.num_axes() > 1) header.push_back("axis");
+  if (rotation.num_axes() > 1) header.emplace_back("axis");
   header.insert(header.end(), {"inv_freq", "wavelength"});
   if (trained > 0) header.emplace_back("turns in " + std::to_string(trained));
   Table table(header);

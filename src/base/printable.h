@@ -27,13 +27,11 @@ inline std::size_t utf8_length(std::string_view text) noexcept {
 /// Whether a character changes how the text around it is shown: control characters, breaks of lines, and the marks that turn
 /// the direction of writing, by which a sentence can be made to look like another one.
 inline bool steers_the_terminal(std::string_view character) noexcept {
-  if (character.size() == 1) return static_cast<std::uint8_t>(character[0]) < 0x20 || character[0] == 0x7F;
-  if (character.size() == 2) return (character[0] == '\xC2' && character[1] < '\xA0') || character == "\u061C";
-  for (const char* mark : {"\u200E", "\u200F", "\u2028", "\u2029", "\u202A", "\u202B", "\u202C", "\u202D", "\u202E",
-                           "\u2066", "\u2067", "\u2068", "\u2069"}) {
-    if (character == mark) return true;
-  }
-  return false;
+  std::uint32_t point = static_cast<std::uint8_t>(character[0]);
+  if (character.size() > 1) point &= 0x7Fu >> character.size();
+  for (const char c : character.substr(1)) point = point << 6 | (static_cast<std::uint8_t>(c) & 0x3F);
+  return point < 0x20 || (point >= 0x7F && point < 0xA0) || point == 0x061C || (point >= 0x200E && point <= 0x200F) ||
+         (point >= 0x2028 && point <= 0x202E) || (point >= 0x2066 && point <= 0x2069);
 }
 
 /// Control characters, and everything above ASCII where the text is not UTF-8, byte by byte as \x0a. Cut after `longest`
