@@ -52,7 +52,8 @@ TEST_F(Checkpoint, IsReadByItsConfig) {
 TEST_F(Checkpoint, IsAcceptedWhereTheRowsAgree) {
   write_config();
   write_weights({{"model.layers.0.self_attn.q_proj.weight", 64}, {"model.layers.1.self_attn.k_proj.weight", 16}});
-  const auto& warnings = read().warnings();
+  const ModelRotations model = read();
+  const auto& warnings = model.warnings();
   EXPECT_TRUE(
       std::none_of(warnings.begin(), warnings.end(), [](const Warning& w) { return std::string(w.id) == "RP027"; }));
 }
