@@ -137,6 +137,7 @@ class FileReader {
     }
     if (parts.empty() && needed) {
       std::vector<std::string> keys;
+      keys.reserve(places.size());
       for (const PartPlace& place : places) keys.push_back(object.key(place.key));
       fail_file(config_.path(), "a config of ", family.model_type, " must have one of its parts (", in_words(keys),
                 "), got none");
