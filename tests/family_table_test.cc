@@ -18,7 +18,7 @@
 #include "rotary/model.hpp"
 #include "support/temporary_folder.h"
 
-namespace rotary {
+namespace rotary::huggingface {
 namespace {
 
 using nlohmann::json;
@@ -149,4 +149,4 @@ TEST_F(FamilyTable, TakesTheBaseOfTheFileInEveryTextFamily_F6) {
 }
 
 }  // namespace
-}  // namespace rotary
+}  // namespace rotary::huggingface

@@ -310,12 +310,12 @@ double second_pair(const LayerRotation& layer) { return layer.rotation().inv_fre
 TEST(Architectures, AreListedOnceEach) {
   for (const char* name :
        {"llama", "gptneox", "falcon-h1", "deepseek4", "qwen35moe", "granite_swa", "glm5-next", "pockettts"}) {
-    const Architecture* architecture = find_architecture(name);
+    const gguf::Architecture* architecture = gguf::find_architecture(name);
     ASSERT_NE(architecture, nullptr) << name;
     EXPECT_EQ(architecture->name, name);
   }
-  EXPECT_EQ(find_architecture("Llama"), nullptr);
-  EXPECT_EQ(find_architecture("clip"), nullptr);
+  EXPECT_EQ(gguf::find_architecture("Llama"), nullptr);
+  EXPECT_EQ(gguf::find_architecture("clip"), nullptr);
 }
 
 TEST(UnknownArchitecture, IsRefusedUnlessAFamilyIsNamed) {

@@ -8,7 +8,7 @@
 
 #include "rotary/model.hpp"
 
-namespace rotary {
+namespace rotary::gguf {
 
 /// Which channels pair up, and how positions reach them: ggml's rope types.
 enum class RopeType : std::uint8_t {
@@ -147,4 +147,4 @@ struct Architecture {
 /// Of llama.cpp; nullptr for a name that it does not know.
 const Architecture* find_architecture(std::string_view name) noexcept;
 
-}  // namespace rotary
+}  // namespace rotary::gguf

@@ -3,7 +3,7 @@
 
 #include <array>
 
-namespace rotary {
+namespace rotary::gguf {
 namespace {
 
 using enum RopeType;
@@ -195,4 +195,4 @@ const Architecture* find_architecture(std::string_view name) noexcept {
   return nullptr;
 }
 
-}  // namespace rotary
+}  // namespace rotary::gguf

@@ -7,7 +7,7 @@
 #include "base/fail.h"
 #include "models/config_object.h"
 
-namespace rotary {
+namespace rotary::gguf {
 namespace {
 
 constexpr const char* freqs_name = "rope_freqs.weight";
@@ -109,4 +109,4 @@ GgufDivisors read_gguf_divisors(const Architecture& architecture, const GgufFile
   return divisors;
 }
 
-}  // namespace rotary
+}  // namespace rotary::gguf

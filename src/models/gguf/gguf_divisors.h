@@ -9,7 +9,7 @@
 #include "models/gguf/architecture.h"
 #include "rotary/gguf.hpp"
 
-namespace rotary {
+namespace rotary::gguf {
 
 struct GgufDivisors {
   std::vector<double> fixed;        // rope_freqs.weight
@@ -29,4 +29,4 @@ inline constexpr double never_turns = 1e29;
 GgufDivisors read_gguf_divisors(const Architecture& architecture, const GgufFile& file, const std::string& path,
                                 bool is_longrope, std::int64_t rotary_dim, std::int64_t head_dim, Findings& findings);
 
-}  // namespace rotary
+}  // namespace rotary::gguf

@@ -5,7 +5,7 @@
 
 #include "models/config_object.h"
 
-namespace rotary {
+namespace rotary::gguf {
 namespace {
 
 constexpr std::int64_t most = std::int64_t{1} << 31;
@@ -112,4 +112,4 @@ std::vector<std::string> GgufKeys::unread(const std::string& beginning) const {
   return keys;
 }
 
-}  // namespace rotary
+}  // namespace rotary::gguf

@@ -11,7 +11,7 @@
 #include "models/provenance.h"
 #include "rotary/gguf.hpp"
 
-namespace rotary {
+namespace rotary::gguf {
 
 class GgufKeys {
  public:
@@ -62,4 +62,4 @@ void GgufKeys::refuse(const std::string& key, const std::string& rule, const T& 
   fail_file(path_, prefix_, key, " must be ", rule, ", got ", got);
 }
 
-}  // namespace rotary
+}  // namespace rotary::gguf

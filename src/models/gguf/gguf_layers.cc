@@ -5,7 +5,7 @@
 #include "base/fail.h"
 #include "models/description.h"
 
-namespace rotary {
+namespace rotary::gguf {
 namespace {
 
 class Reader {
@@ -235,4 +235,4 @@ GgufLayers read_gguf_layers(const Architecture& architecture, GgufKeys& keys, co
   return Reader(architecture, keys, file, findings).read();
 }
 
-}  // namespace rotary
+}  // namespace rotary::gguf

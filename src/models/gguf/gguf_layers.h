@@ -9,7 +9,7 @@
 #include "models/gguf/architecture.h"
 #include "models/gguf/gguf_keys.h"
 
-namespace rotary {
+namespace rotary::gguf {
 
 struct GgufLayer {
   bool attends = true;
@@ -33,4 +33,4 @@ struct GgufLayers {
 
 GgufLayers read_gguf_layers(const Architecture& architecture, GgufKeys& keys, const GgufFile& file, Findings& findings);
 
-}  // namespace rotary
+}  // namespace rotary::gguf

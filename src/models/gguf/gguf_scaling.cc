@@ -7,7 +7,7 @@
 
 #include "base/fail.h"
 
-namespace rotary {
+namespace rotary::gguf {
 namespace {
 
 /// The factor that ggml's kernel multiplies in by itself where ext is not 0.
@@ -187,4 +187,4 @@ GgufScaling read_gguf_scaling(const Architecture& architecture, GgufKeys& keys, 
   return Reader(architecture, keys, context_length, findings).read(head_dim);
 }
 
-}  // namespace rotary
+}  // namespace rotary::gguf

@@ -11,7 +11,7 @@
 #include "models/gguf/gguf_keys.h"
 #include "rotary/frequencies.hpp"
 
-namespace rotary {
+namespace rotary::gguf {
 
 struct GgufScaling {
   std::string type = "linear";  // none, linear, yarn, longrope
@@ -39,4 +39,4 @@ struct GgufScaling {
 GgufScaling read_gguf_scaling(const Architecture& architecture, GgufKeys& keys, std::int64_t head_dim,
                               const Found<std::int64_t>& context_length, Findings& findings);
 
-}  // namespace rotary
+}  // namespace rotary::gguf

@@ -17,7 +17,7 @@
 #include "models/readers.h"
 #include "rotary/position_axes.hpp"
 
-namespace rotary {
+namespace rotary::gguf {
 namespace {
 
 const Architecture& architecture_of(const GgufKeys& keys, const ReadOptions& options, Findings& findings) {
@@ -603,9 +603,13 @@ class Reader {
 
 }  // namespace
 
+}  // namespace rotary::gguf
+
+namespace rotary {
+
 ModelDescription read_gguf(const std::string& path, const ReadOptions& options) {
   const GgufFile file(path.c_str());
-  return blaming_file(path, "", [&] { return Reader(file, path, options).read(); });
+  return blaming_file(path, "", [&] { return gguf::Reader(file, path, options).read(); });
 }
 
 }  // namespace rotary

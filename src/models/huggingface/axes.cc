@@ -10,7 +10,7 @@
 
 #include "rotary/position_axes.hpp"
 
-namespace rotary {
+namespace rotary::huggingface {
 namespace {
 
 using Sections = std::vector<std::int64_t>;
@@ -199,4 +199,4 @@ void read_axes(const Part& part, const std::string& sort, std::int64_t head_dim,
   provenance.add("mrope_section", sections);
 }
 
-}  // namespace rotary
+}  // namespace rotary::huggingface

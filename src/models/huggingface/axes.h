@@ -9,11 +9,11 @@
 #include "models/provenance.h"
 #include "rotary/rotation.hpp"
 
-namespace rotary {
+namespace rotary::huggingface {
 
 /// Fills in layout.axis (and the pairs, where a tower lists them), and replaces answer.rule for towers. `sort` is the
 /// layer's.
 void read_axes(const Part& part, const std::string& sort, std::int64_t head_dim, RopeAnswer& answer, RotationSpec& layout,
                Provenance& provenance);
 
-}  // namespace rotary
+}  // namespace rotary::huggingface

@@ -8,7 +8,7 @@
 
 #include "base/edit_distance.h"
 
-namespace rotary {
+namespace rotary::huggingface {
 namespace {
 
 std::array<std::span<const Family>, 4> tables() {
@@ -44,4 +44,4 @@ std::string nearest_families(std::string_view model_type) {
   return names;
 }
 
-}  // namespace rotary
+}  // namespace rotary::huggingface

@@ -4,7 +4,7 @@
 
 #include "models/huggingface/families.h"
 
-namespace rotary {
+namespace rotary::huggingface {
 namespace {
 
 // clang-format off
@@ -195,4 +195,4 @@ constexpr Family rows[] = {
 
 std::span<const Family> composite_families() { return rows; }
 
-}  // namespace rotary
+}  // namespace rotary::huggingface

@@ -8,7 +8,7 @@
 
 #include "models/huggingface/families.h"
 
-namespace rotary {
+namespace rotary::huggingface {
 namespace {
 
 constexpr Pairing interleaved = Pairing::interleaved;
@@ -88,4 +88,4 @@ constexpr Family rows[] = {
 
 std::span<const Family> remote_families() { return rows; }
 
-}  // namespace rotary
+}  // namespace rotary::huggingface

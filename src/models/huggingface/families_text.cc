@@ -1,7 +1,7 @@
 // Models and text parts of transformers 5.24 (models/*/configuration_*.py, modeling_*.py), read 2026-11. One row a line.
 #include "models/huggingface/families.h"
 
-namespace rotary {
+namespace rotary::huggingface {
 namespace {
 
 constexpr HowPositionsAct none = HowPositionsAct::none;
@@ -305,4 +305,4 @@ constexpr Family rows[] = {
 
 std::span<const Family> text_families() { return rows; }
 
-}  // namespace rotary
+}  // namespace rotary::huggingface

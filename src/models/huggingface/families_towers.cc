@@ -6,7 +6,7 @@
 
 #include "models/huggingface/families.h"
 
-namespace rotary {
+namespace rotary::huggingface {
 namespace {
 
 constexpr Pairing interleaved = Pairing::interleaved;
@@ -187,4 +187,4 @@ constexpr Family rows[] = {
 
 std::span<const Family> tower_families() { return rows; }
 
-}  // namespace rotary
+}  // namespace rotary::huggingface

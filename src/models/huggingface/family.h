@@ -13,7 +13,7 @@
 #include "rotary/model.hpp"
 #include "rotary/rotation.hpp"
 
-namespace rotary {
+namespace rotary::huggingface {
 
 /// Numbers of the model's class for keys that a file may leave out. 0: none.
 struct ClassDefaults {
@@ -344,6 +344,14 @@ struct Family {
   std::array<Refusal, 2> refusals = {};
   std::string_view source = "transformers 5.24";
   std::string_view note = {};  ///< what systems disagree about, or what else one must know (RP024)
+
+  /// What this sort of layer has of its own; nullptr where nothing.
+  constexpr const SortRope* rope_of(std::string_view sort) const {
+    for (const SortRope& rope : ropes) {
+      if (rope.sort == sort) return &rope;
+    }
+    return nullptr;
+  }
 };
 
 /// nullptr where the table has no such row.
@@ -351,4 +359,4 @@ const Family* find_family(std::string_view model_type);
 /// The names that are nearest to what was asked, for an error: at most three.
 std::string nearest_families(std::string_view model_type);
 
-}  // namespace rotary
+}  // namespace rotary::huggingface

@@ -8,7 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace rotary {
+namespace rotary::huggingface {
 namespace {
 
 struct NamedSort {
@@ -481,4 +481,4 @@ std::vector<bool> read_turning_layers(const Part& part, const std::vector<std::s
   return TurningReader(part, sorts, provenance).read();
 }
 
-}  // namespace rotary
+}  // namespace rotary::huggingface

@@ -8,7 +8,7 @@
 #include "models/huggingface/part.h"
 #include "models/provenance.h"
 
-namespace rotary {
+namespace rotary::huggingface {
 
 /// What a sort of layer does, by the names that files use.
 struct SortMeaning {
@@ -25,4 +25,4 @@ std::vector<std::string> read_layer_sorts(const Part& part, std::int64_t num_lay
 /// One per layer: whether it turns, as far as its sort and the family's own keys say.
 std::vector<bool> read_turning_layers(const Part& part, const std::vector<std::string>& sorts, Provenance& provenance);
 
-}  // namespace rotary
+}  // namespace rotary::huggingface

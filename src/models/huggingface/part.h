@@ -8,7 +8,7 @@
 #include "models/findings.h"
 #include "models/huggingface/family.h"
 
-namespace rotary {
+namespace rotary::huggingface {
 
 struct Part {
   const ConfigObject& config;
@@ -28,4 +28,4 @@ struct Part {
   }
 };
 
-}  // namespace rotary
+}  // namespace rotary::huggingface

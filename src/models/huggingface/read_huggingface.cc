@@ -14,7 +14,7 @@
 #include "models/huggingface/read_part.h"
 #include "models/readers.h"
 
-namespace rotary {
+namespace rotary::huggingface {
 namespace {
 
 using nlohmann::json;
@@ -213,9 +213,13 @@ class FileReader {
 
 }  // namespace
 
-ModelDescription read_huggingface(const json& config, const std::string& path, const ReadOptions& options,
+}  // namespace rotary::huggingface
+
+namespace rotary {
+
+ModelDescription read_huggingface(const nlohmann::json& config, const std::string& path, const ReadOptions& options,
                                   const std::vector<std::string>& repeated_keys) {
-  FileReader reader(config, path, options);
+  huggingface::FileReader reader(config, path, options);
   reader.tolerate_repeated(repeated_keys);
   return reader.read();
 }

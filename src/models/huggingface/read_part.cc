@@ -13,7 +13,7 @@
 #include "models/huggingface/rope_parameters.h"
 #include "models/huggingface/shape.h"
 
-namespace rotary {
+namespace rotary::huggingface {
 namespace {
 
 class PartReader {
@@ -72,34 +72,29 @@ class PartReader {
       layer.reason = sort;
       return layer;
     }
-    heads(one, layer);
+    const std::int64_t mla_rotary = heads(one, layer);
     layer.norm_order = norm_order();
     layer.rotates_values = family_.rotates_values || flag(family_.values_key);
     layer.unrotates_output = family_.unrotates_output;
     key_scale(layer);
     windows(meaning, layer);
-    if (one.turns && family_.positions == HowPositionsAct::rotary) rotation(one, layer);
+    double logit_scale = 1;
+    if (one.turns && family_.positions == HowPositionsAct::rotary) logit_scale = rotation(one, mla_rotary, layer);
     else no_rotation(one.turns, layer);
     // Llama 4 normalises what has turned, and nothing on its other layers.
     if (layer.turning != Turning::rotates && layer.norm_order == NormOrder::after_rotation) {
       layer.norm_order = NormOrder::none;
     }
-    scale(layer);
+    scale(logit_scale, layer);
     return layer;
   }
 
-  const SortRope* rope_of(const std::string& sort) const {
-    for (const SortRope& rope : family_.ropes) {
-      if (rope.sort == sort) return &rope;
-    }
-    return nullptr;
-  }
-
-  void heads(const OneLayer& one, LayerDescription& layer) {
+  /// Fills in the heads; how many of their channels turn, where the slice is mla.
+  std::int64_t heads(const OneLayer& one, LayerDescription& layer) {
     layer.head_dim = shape_.head_dim;
     layer.num_q_heads = shape_.num_q_heads;
     layer.num_kv_heads = shape_.num_kv_heads;
-    mla_rotary_ = shape_.mla_rotary;
+    std::int64_t mla_rotary = shape_.mla_rotary;
     if (one.q_heads) {
       const double heads = one.q_heads->value;
       if (heads != std::floor(heads) || heads > static_cast<double>(max_heads)) {
@@ -108,16 +103,17 @@ class PartReader {
       layer.num_q_heads = static_cast<std::int64_t>(heads);
       layer.provenance.add("num_q_heads", layer.num_q_heads, one.q_heads->source);
     }
-    if (const SortRope* rope = rope_of(one.sort)) heads_of_sort(*rope, layer);
-    if (layer.num_q_heads == 0 && family_.positions != HowPositionsAct::rotary) return;  // the file does not say
+    if (const SortRope* rope = family_.rope_of(one.sort)) heads_of_sort(*rope, layer, mla_rotary);
+    if (layer.num_q_heads == 0 && family_.positions != HowPositionsAct::rotary) return mla_rotary;  // the file does not say
     if (layer.num_q_heads < 1 || layer.num_q_heads > max_heads || layer.num_kv_heads < 1 ||
         layer.num_kv_heads > max_heads || layer.num_q_heads % layer.num_kv_heads != 0) {
       fail_file(config_.path(), "the key/value heads of a layer must divide its query heads, got ", layer.num_kv_heads,
                 " and ", layer.num_q_heads, " for ", one.sort);
     }
+    return mla_rotary;
   }
 
-  void heads_of_sort(const SortRope& rope, LayerDescription& layer) {
+  void heads_of_sort(const SortRope& rope, LayerDescription& layer, std::int64_t& mla_rotary) {
     own_number(rope.head_dim_key, rope.head_dim, "head_dim", layer.head_dim, layer.provenance);
     own_number(rope.q_heads_key, 0, "num_q_heads", layer.num_q_heads, layer.provenance);
     if (family_.slice.kind == Slice::Kind::mla) layer.num_kv_heads = layer.num_q_heads;
@@ -130,8 +126,8 @@ class PartReader {
     if (!rope.nope_key.empty()) {
       std::int64_t nope = rope.nope;
       own_number(rope.nope_key, rope.nope, "qk_nope_head_dim", nope, layer.provenance);
-      mla_rotary_ = layer.head_dim - nope;
-      if (mla_rotary_ < 2 || mla_rotary_ % 2 != 0) {
+      mla_rotary = layer.head_dim - nope;
+      if (mla_rotary < 2 || mla_rotary % 2 != 0) {
         config_.refuse(std::string(rope.nope_key),
                        sentence("must leave an even number of channels of head_dim ", layer.head_dim));
       }
@@ -259,11 +255,15 @@ class PartReader {
     }
   }
 
-  void rotation(const OneLayer& one, LayerDescription& layer) {
+  /// Fills in the rotation; the factor on the scores that the rule yields beside it.
+  double rotation(const OneLayer& one, std::int64_t mla_rotary, LayerDescription& layer) {
     RopeAnswer answer = read_rope_parameters(
-        part_, {one.sort, layer.head_dim, mla_rotary_, shape_.max_position_embeddings, one.base, one.share, one.scaled},
+        part_, {one.sort, layer.head_dim, mla_rotary, shape_.max_position_embeddings, one.base, one.share, one.scaled},
         layer.provenance);
-    if (!answer.rotates) return no_rotation(true, layer);
+    if (!answer.rotates) {
+      no_rotation(true, layer);
+      return 1;
+    }
     RotationSpec& layout = layer.layout;
     layout.rotary_dim = answer.rotary_dim;
     layout.direction = family_.direction;
@@ -278,9 +278,9 @@ class PartReader {
     layer.rule_name = answer.rule_name;
     layer.rule = answer.rule;
     layer.original_max_position_embeddings = answer.original_max_position_embeddings;
-    logit_scale_ = answer.logit_scale;
     if (family_.temperature == Temperature::ministral) ministral_temperature(answer, layer);
     if (family_.temperature == Temperature::logn) logn_temperature(layer);
+    return answer.logit_scale;
   }
 
   void pairing(LayerDescription& layer) {
@@ -304,7 +304,7 @@ class PartReader {
 
   // ---- scores -----------------------------------------------------------------------------------------------------------
 
-  void scale(LayerDescription& layer) {
+  void scale(double logit_scale, LayerDescription& layer) {
     const auto by_width = [&] { return layer.head_dim > 0 ? 1 / std::sqrt(static_cast<double>(layer.head_dim)) : 0; };
     const std::string key(family_.scale_key);
     switch (family_.scale) {
@@ -314,8 +314,8 @@ class PartReader {
         return layer.provenance.add("softmax_scale", layer.softmax_scale, part_.code("1 / sqrt(head_dim / 2)"));
       case Scale::mla:
         return take_scale(
-            layer, by_width() * logit_scale_,
-            logit_scale_ == 1 ? "1 / sqrt(head_dim)" : "1 / sqrt(head_dim), times mscale_all_dim's factor squared");
+            layer, by_width() * logit_scale,
+            logit_scale == 1 ? "1 / sqrt(head_dim)" : "1 / sqrt(head_dim), times mscale_all_dim's factor squared");
       case Scale::query_pre_attn_scalar: {
         const std::string name = key.empty() ? "query_pre_attn_scalar" : key;
         const auto given = config_.positive_number(name);
@@ -526,13 +526,11 @@ class PartReader {
   const Family& family_;
   Provenance shared_;
   Shape shape_;
-  std::int64_t mla_rotary_ = 0;  ///< of the layer that is being described
   bool alike_ = true;
-  double logit_scale_ = 1;
 };
 
 }  // namespace
 
 ModelDescription read_part(const Part& part) { return PartReader(part).read(); }
 
-}  // namespace rotary
+}  // namespace rotary::huggingface

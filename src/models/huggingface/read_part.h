@@ -4,9 +4,9 @@
 #include "models/description.h"
 #include "models/huggingface/part.h"
 
-namespace rotary {
+namespace rotary::huggingface {
 
 /// Everything but model_type, source, format, warnings and parts, which belong to the whole file.
 ModelDescription read_part(const Part& part);
 
-}  // namespace rotary
+}  // namespace rotary::huggingface

@@ -10,7 +10,7 @@
 #include "base/text.h"
 #include "models/blame.h"
 
-namespace rotary {
+namespace rotary::huggingface {
 namespace {
 
 using nlohmann::json;
@@ -29,16 +29,9 @@ struct Spellings {
   const ConfigObject* chosen() const { return scaling ? &*scaling : parameters ? &*parameters : nullptr; }
 };
 
-const SortRope* rope_of_sort(const Family& family, const std::string& sort) {
-  for (const SortRope& rope : family.ropes) {
-    if (rope.sort == sort) return &rope;
-  }
-  return nullptr;
-}
-
 /// Whether a flat rope object is for this layer, too.
 bool is_scaled(const Family& family, const RopeQuestion& question) {
-  const SortRope* rope = rope_of_sort(family, question.sort);
+  const SortRope* rope = family.rope_of(question.sort);
   return question.scaled && (rope == nullptr || rope->scaled);
 }
 
@@ -100,7 +93,7 @@ class SpellingsFinder {
 
   std::optional<ConfigObject> object_for_sort(const char* key, std::optional<ConfigObject> object, Spellings& found) {
     if (!object) return object;
-    const SortRope* rope = rope_of_sort(part_.family, question_.sort);
+    const SortRope* rope = part_.family.rope_of(question_.sort);
     const std::string sort(rope != nullptr && !rope->entry.empty() ? rope->entry : std::string_view(question_.sort));
     if (!is_nested(*object)) {
       if (part_.family.rope_by_sort) {
@@ -165,7 +158,7 @@ std::optional<Found<double>> agreed_number(const Spellings& spellings, const Par
 
 /// Where the code reads bases only by sort, and the file has none: those of the class.
 Found<double> base_of_class_by_sort(const Part& part, const RopeQuestion& question, const std::string& key) {
-  const SortRope* rope = rope_of_sort(part.family, question.sort);
+  const SortRope* rope = part.family.rope_of(question.sort);
   const double base = rope != nullptr && rope->base != 0 ? rope->base : part.family.base;
   if (part.config.has(key)) {
     part.findings.warn("RP024", sentence(key, " at the top level is not read by the code of ", part.family.model_type,
@@ -179,7 +172,7 @@ Found<double> base_of_class_by_sort(const Part& part, const RopeQuestion& questi
 Found<double> read_base(const Spellings& spellings, const Part& part, const RopeQuestion& question) {
   if (question.base_of_layer) return *question.base_of_layer;
   const Family& family = part.family;
-  const SortRope* rope = rope_of_sort(family, question.sort);
+  const SortRope* rope = family.rope_of(question.sort);
   const bool own_key = rope != nullptr && !rope->base_key.empty();
   const std::string key(own_key ? rope->base_key : family.base_key);
   // A base in one flat object is that of rope_theta, not of a sort with a key of its own.
@@ -235,7 +228,7 @@ class SliceReader {
   }
 
  private:
-  const SortRope* rope() const { return rope_of_sort(part_.family, question_.sort); }
+  const SortRope* rope() const { return part_.family.rope_of(question_.sort); }
 
   std::optional<Found<double>> given_share() const {
     if (question_.share_of_layer) return question_.share_of_layer;
@@ -537,7 +530,7 @@ class RuleReader {
   /// The share is read here: of the frequencies, not of the head.
   FrequencyRule proportional() {
     Proportional rule;
-    const SortRope* rope = rope_of_sort(part_.family, question_.sort);
+    const SortRope* rope = part_.family.rope_of(question_.sort);
     if (rope != nullptr && rope->partial != 0) rule.partial_rotary_factor = rope->partial;
     if (object_ != nullptr) {
       rule.factor = optional_nonzero("factor", 1);
@@ -703,7 +696,7 @@ std::string read_rule_name(const Spellings& spellings, const Part& part, const R
       }
     }
   }
-  const SortRope* rope = rope_of_sort(part.family, question.sort);
+  const SortRope* rope = part.family.rope_of(question.sort);
   if (rope != nullptr && !rope->rule.empty() && part.config.object("rope_parameters") == std::nullopt &&
       part.config.object("rope_scaling") == std::nullopt) {
     provenance.add("rule", rope->rule, part.class_default(std::string(rope->rule)));
@@ -743,4 +736,4 @@ RopeAnswer read_rope_parameters(const Part& part, const RopeQuestion& question, 
   return answer;
 }
 
-}  // namespace rotary
+}  // namespace rotary::huggingface

@@ -17,7 +17,7 @@
 #include "models/provenance.h"
 #include "rotary/frequencies.hpp"
 
-namespace rotary {
+namespace rotary::huggingface {
 
 /// What the keys are read for.
 struct RopeQuestion {
@@ -44,4 +44,4 @@ struct RopeAnswer {
 /// Throws Error (invalid_file) or (unsupported).
 RopeAnswer read_rope_parameters(const Part& part, const RopeQuestion& question, Provenance& provenance);
 
-}  // namespace rotary
+}  // namespace rotary::huggingface

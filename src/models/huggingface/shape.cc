@@ -5,7 +5,7 @@
 #include "models/description.h"
 #include "rotary/frequencies.hpp"
 
-namespace rotary {
+namespace rotary::huggingface {
 namespace {
 
 class ShapeReader {
@@ -184,4 +184,4 @@ class ShapeReader {
 
 Shape read_shape(const Part& part, Provenance& provenance) { return ShapeReader(part, provenance).read(); }
 
-}  // namespace rotary
+}  // namespace rotary::huggingface

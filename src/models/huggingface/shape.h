@@ -6,7 +6,7 @@
 #include "models/huggingface/part.h"
 #include "models/provenance.h"
 
-namespace rotary {
+namespace rotary::huggingface {
 
 struct Shape {
   std::int64_t num_layers = 0;
@@ -20,4 +20,4 @@ struct Shape {
 /// Of a family that does not rotate, numbers that the file leaves out stay 0.
 Shape read_shape(const Part& part, Provenance& provenance);
 
-}  // namespace rotary
+}  // namespace rotary::huggingface
