@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "attention/aligned_array.h"
+#include "attention/linear_divisor.h"
 #include "attention/linear_rows.h"
 #include "attention/row_sums.h"
 #include "attention/tensor_rows.h"
@@ -114,8 +115,8 @@ class Chunks {
         T own_scale = -std::numeric_limits<T>::infinity();  // a factor of a and c alike: it cancels
         query_rows_.load(sequence_.row, sequence_.first_query + first + i, head, a_.get() + i * p_.a_width, c_.get(),
                          m_.get(), own_scale);
-        divisors_[i] = divisor(with_chunk ? denominators_.get() + i * p_.c_width : sums_.denominator,
-                               with_chunk ? magnitudes_.get() + i * p_.m_width : sums_.magnitude);
+        divisors_[i] = linear_divisor(p_, c_.get(), with_chunk ? denominators_.get() + i * p_.c_width : sums_.denominator,
+                                      m_.get(), with_chunk ? magnitudes_.get() + i * p_.m_width : sums_.magnitude, report_);
       }
       kernels_.add_product({.rows = count,
                             .inner = p_.a_width,
@@ -186,22 +187,6 @@ class Chunks {
       passed *= gates_[j];
     }
     multiply(passed, sums_.numerator, p_.a_width * p_.value_dim);
-  }
-
-  /// What the row in c_ and m_ is divided by; 0 where it must not be.
-  T divisor(const T* denominator, const T* magnitude) {
-    ++report_.num_rows;
-    if (p_.normalizer == Normalizer::none) return 1;
-    const T sum = dot(c_.get(), denominator, p_.c_width);
-    const T bound = p_.m_width > 0 ? dot(m_.get(), magnitude, p_.m_width) : std::abs(sum);
-    report_.num_negative_denominators += sum < 0;
-    if (!is_usable(sum, bound)) {
-      ++report_.num_zero_rows;
-      return 0;
-    }
-    const double condition = static_cast<double>(bound / std::abs(sum));
-    if (condition > report_.worst_condition) report_.worst_condition = condition;
-    return sum;
   }
 
   void store(std::int64_t query, std::int64_t head, std::int64_t i) {

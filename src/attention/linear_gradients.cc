@@ -5,6 +5,7 @@
 #include <limits>
 #include <vector>
 
+#include "attention/linear_divisor.h"
 #include "attention/linear_rows.h"
 #include "attention/row_sums.h"
 #include "attention/tensor_rows.h"
@@ -99,7 +100,7 @@ class Gradients {
       load_query(i, head);
       T& divisor = divisors_[size(i * heads() + head)];
       T& factor = factors_[size(i * heads() + head)];
-      divisor = this->divisor();
+      divisor = linear_divisor(p_, c_.data(), sums_.denominator, m_.data(), sums_.magnitude, report_);
       if (divisor == 0) {
         std::fill(dx_.begin(), dx_.end(), T{0});
       } else {
@@ -115,21 +116,6 @@ class Gradients {
       }
       if (views_.dq) dq_rows_.store(dx_.data(), sequence_.row, sequence_.first_query + i, kv_head_ * heads() + head);
     }
-  }
-
-  T divisor() {
-    ++report_.num_rows;
-    if (p_.normalizer == Normalizer::none) return 1;
-    const T sum = dot(c_.data(), sums_.denominator, p_.c_width);
-    const T bound = p_.m_width > 0 ? dot(m_.data(), sums_.magnitude, p_.m_width) : std::abs(sum);
-    report_.num_negative_denominators += sum < 0;
-    if (!is_usable(sum, bound)) {
-      ++report_.num_zero_rows;
-      return 0;
-    }
-    const double condition = static_cast<double>(bound / std::abs(sum));
-    if (condition > report_.worst_condition) report_.worst_condition = condition;
-    return sum;
   }
 
   /// Query i of every head joins the gradients of the sums.
