@@ -120,6 +120,13 @@ enum class YarnKeys : std::uint8_t {
   tenfold_both_factors,  // …, which is then taken for mscale, too
 };
 
+/// Blocks after the last layer, which predict further tokens: nextn_predict_layers.
+enum class FurtherBlocks : std::uint8_t {
+  counted,
+  if_stored,  // where the file has their weights
+  not_apart,  // all blocks are layers
+};
+
 enum class QkNorm : std::uint8_t { none, before, before_if_given, after, llama4 };
 
 struct Architecture {
@@ -140,8 +147,13 @@ struct Architecture {
   Temperature temperature = Temperature::none;
   YarnKeys yarn = YarnKeys::none;
   QkNorm norm = QkNorm::none;
-  bool permuted = false;  // the converter exchanges the pairing of Hugging Face checkpoints
-  const char* note = "";  // how systems disagree
+  FurtherBlocks further_blocks = FurtherBlocks::counted;
+  bool one_axis_is_enough = false;    // of norm_or_mrope and neox_or_mrope: to have sections
+  bool permuted = false;              // the converter exchanges the pairing of Hugging Face checkpoints
+  bool permuted_with_axes = false;    // … where the file has sections: from neighbours to halves
+  std::string_view refused_key = {};  // a count at this key makes another model of it, which has no description here
+  const char* note = "";              // how systems disagree
+  bool note_without_yarn = false;     // which concerns files without YaRN, too
 };
 
 /// Of llama.cpp; nullptr for a name that it does not know.

@@ -36,9 +36,9 @@ class Reader {
   /// Blocks after the last layer, which predict further tokens.
   std::int64_t num_further_blocks() {
     const auto given = keys_.whole("nextn_predict_layers");
-    if (!given || architecture_.name == "gemma4-assistant") return 0;  // it has no other blocks
+    if (!given || architecture_.further_blocks == FurtherBlocks::not_apart) return 0;
     if (given->value > num_blocks_) keys_.refuse("nextn_predict_layers", "at most block_count", given->value);
-    if (architecture_.name == "deepseek4") {
+    if (architecture_.further_blocks == FurtherBlocks::if_stored) {
       const std::string probe = sentence("blk.", num_blocks_ - given->value, ".nextn.eh_proj.weight");
       if (file_.find_tensor(probe.c_str()) == nullptr) return 0;
     }

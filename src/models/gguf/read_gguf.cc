@@ -73,10 +73,7 @@ class Reader {
     common_.add("num_layers", static_cast<std::int64_t>(layers_.layers.size()), keys_.source("block_count"));
     common_.add("max_position_embeddings", context_length_);
     if (!any(&GgufLayer::attends)) return;
-    const auto streams = keys_.whole("hyper_connection.count");
-    if (architecture_.name == "dflash" && streams && streams->value > 0) {
-      fail_unsupported(keys_.path(), "a dflash with hyper connections drafts for DeepSeek-V4 and is not described here");
-    }
+    refuse_other_model();
     read_widths();
     if (!any(&GgufLayer::turns)) return;
     read_rotary_dims();
@@ -86,6 +83,16 @@ class Reader {
     read_sliding_base();
     divisors_ = read_gguf_divisors(architecture_, file_, keys_.path(), scaling_.type == "longrope", rotary_dim_.value,
                                    head_dim_.value, findings_);
+  }
+
+  void refuse_other_model() {
+    if (architecture_.refused_key.empty()) return;
+    const std::string key(architecture_.refused_key);
+    const auto count = keys_.whole(key);
+    if (count && count->value > 0) {
+      fail_unsupported(keys_.path(), architecture_.name, " with ", keys_.architecture(), ".", key, " ", count->value,
+                       " is another model, which is not described here");
+    }
   }
 
   /// embedding_length / head_count, which llama.cpp cuts to a whole number.
@@ -179,9 +186,7 @@ class Reader {
     const auto given = keys_.wholes(key, num_axes);
     if (is_required && !given) fail_file(keys_.path(), "must have the key ", keys_.architecture(), ".", key);
     if (is_optional) {
-      // The drafts of dflash follow one axis only.
-      const bool is_dflash = architecture_.name == "dflash";
-      const bool has_axes = given && given->value[0] > 0 && (is_dflash || given->value[1] > 0);
+      const bool has_axes = given && given->value[0] > 0 && (architecture_.one_axis_is_enough || given->value[1] > 0);
       if (has_axes) type_ = RopeType::mrope;
       else type_ = type_ == RopeType::norm_or_mrope ? RopeType::norm : RopeType::neox;
       if (!has_axes) return;
@@ -552,8 +557,9 @@ class Reader {
     if (architecture_.permuted) {
       findings_.warn(
           "RP021", sentence(architecture_.name, " pairs neighbours in llama.cpp; checkpoints of Hugging Face pair halves"));
-    } else if (architecture_.name == "glm4" && type_ == RopeType::mrope) {
-      findings_.warn("RP021", "glm4 with several axes pairs halves in llama.cpp; its checkpoints pair neighbours");
+    } else if (architecture_.permuted_with_axes && type_ == RopeType::mrope) {
+      findings_.warn("RP021", sentence(architecture_.name,
+                                       " with several axes pairs halves in llama.cpp; its checkpoints pair neighbours"));
     }
     warn_of_disagreement();
     keys_.pass_over("rope.scaling.finetuned");  // only said
@@ -570,7 +576,8 @@ class Reader {
   }
 
   void warn_of_disagreement() {
-    if (*architecture_.note != '\0' && is_note_due()) findings_.warn("RP024", architecture_.note);
+    const bool is_due = architecture_.note_without_yarn || scaling_.ext != 0;
+    if (*architecture_.note != '\0' && is_due) findings_.warn("RP024", architecture_.note);
     if (type_ != RopeType::imrope) return;
     const auto axes = ggml_interleaved_axes(sections_.value);
     const auto stand_still = std::count(axes.begin(), axes.end(), std::uint8_t{3});
@@ -580,9 +587,6 @@ class Reader {
                                        "transformers turns them by the first axis. The axes here are ggml's"));
     }
   }
-
-  /// The notes about YaRN concern only files that use it.
-  bool is_note_due() const { return architecture_.name == "gptj" || scaling_.ext != 0; }
 
   const GgufFile& file_;
   GgufKeys keys_;

@@ -12,6 +12,7 @@
 #include "models/huggingface/read_part.h"
 #include "models/huggingface/rope_parameters.h"
 #include "models/huggingface/shape.h"
+#include "models/llama4_temperature.h"
 
 namespace rotary::huggingface {
 namespace {
@@ -248,7 +249,9 @@ class PartReader {
     const bool acts = turns && family_.positions == HowPositionsAct::not_a_rotation;
     layer.turning = acts ? Turning::not_a_rotation : Turning::no_rotation;
     layer.reason = reason(turns, acts);
-    if (family_.temperature == Temperature::llama4) llama4_temperature(layer);
+    if (family_.temperature == Temperature::llama4 && is_temperature_tuned()) {
+      add_llama4_temperature(config_, part_.class_default(""), layer);
+    }
     if (family_.temperature == Temperature::beam) {
       layer.query_temperature = {QueryTemperature::Kind::power, 0.1, 2048, 1};
       layer.provenance.add("temperature", "(1 + (position + 1) / 2048)^0.1", part_.code("constants"));
@@ -358,17 +361,6 @@ class PartReader {
     }
     const auto tuned = config_.boolean(key);
     return !tuned || tuned->value;
-  }
-
-  void llama4_temperature(LayerDescription& layer) {
-    if (!is_temperature_tuned()) return;
-    const auto beta = config_.positive_number("attn_scale");
-    const auto length = config_.count("floor_scale");
-    layer.query_temperature = {QueryTemperature::Kind::steps, beta ? beta->value : 0.1, length ? length->value : 8192, 1};
-    layer.provenance.add("temperature_beta", layer.query_temperature.beta,
-                         beta ? beta->source : part_.class_default("0.1"));
-    layer.provenance.add("temperature_length", layer.query_temperature.length,
-                         length ? length->source : part_.class_default("8192"));
   }
 
   void ministral_temperature(const RopeAnswer& answer, LayerDescription& layer) {

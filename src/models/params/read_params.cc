@@ -13,6 +13,7 @@
 
 #include "base/fail.h"
 #include "models/config_object.h"
+#include "models/llama4_temperature.h"
 #include "models/readers.h"
 
 namespace rotary {
@@ -333,12 +334,7 @@ class ParamsReader {
     const auto& tuned = config_.value("attn_temperature_tuning");
     if (!tuned.is_boolean() && !tuned.is_number()) config_.refuse("attn_temperature_tuning", "must be true or false");
     if (tuned.is_boolean() ? !tuned.get<bool>() : tuned.get<double>() == 0) return;
-    const auto beta = config_.positive_number("attn_scale");
-    const auto length = config_.count("floor_scale");
-    layer.query_temperature = {QueryTemperature::Kind::steps, beta ? beta->value : 0.1, length ? length->value : 8192, 1};
-    layer.provenance.add("temperature_beta", layer.query_temperature.beta, beta ? beta->source : "code of Meta: 0.1");
-    layer.provenance.add("temperature_length", layer.query_temperature.length,
-                         length ? length->source : "code of Meta: 8192");
+    add_llama4_temperature(config_, "code of Meta: ", layer);
   }
 
   ConfigObject config_;
