@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <cstdint>
-#include <initializer_list>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "rotary/model.hpp"
+#include "support/exact_frequencies.h"
 #include "support/temporary_folder.h"
 
 namespace rotary {
@@ -26,8 +26,7 @@ class CheckValues : public testing::Test {
 };
 
 /// The printed values have ten digits or more.
-void expect_pairs(const Rotation& rotation, std::initializer_list<std::pair<std::size_t, double>> values,
-                  double tolerance = 1e-11) {
+void expect_pairs(const Rotation& rotation, const std::vector<exact::PairValue>& values, double tolerance = 1e-11) {
   for (const auto& [pair, value] : values) {
     ASSERT_LT(pair, rotation.inv_freq().size());
     EXPECT_NEAR(rotation.inv_freq()[pair], value, tolerance * value) << "pair " << pair;
@@ -50,31 +49,14 @@ TEST_F(CheckValues, OfLlama31_V1) {
   const auto llama = model(R"({"model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32,
       "max_position_embeddings": 131072, "rope_theta": 500000, "rope_scaling": {"rope_type": "llama3", "factor": 8,
       "low_freq_factor": 1, "high_freq_factor": 4, "original_max_position_embeddings": 8192}})");
-  expect_pairs(llama.layer(0).rotation(), {{0, 1},
-                                           {1, 0.814617233857},
-                                           {28, 3.21144599475e-3},
-                                           {29, 2.1665707635e-3},
-                                           {30, 1.37189356776e-3},
-                                           {31, 8.5675141292e-4},
-                                           {32, 5.24846160993e-4},
-                                           {33, 3.12693750384e-4},
-                                           {34, 1.78507812768e-4},
-                                           {35, 9.55621235396e-5},
-                                           {40, 3.42810219595e-5},
-                                           {63, 3.06892598891e-7}});
+  expect_pairs(llama.layer(0).rotation(), exact::llama31);
 }
 
 TEST_F(CheckValues, OfLlama32_V2) {
   const auto llama = model(R"({"model_type": "llama", "hidden_size": 2048, "num_attention_heads": 32,
       "max_position_embeddings": 131072, "rope_parameters": {"rope_theta": 500000, "rope_type": "llama3", "factor": 32,
       "low_freq_factor": 1, "high_freq_factor": 4, "original_max_position_embeddings": 8192}})");
-  expect_pairs(llama.layer(0).rotation(), {{13, 4.83942134572e-3},
-                                           {14, 3.21144599475e-3},
-                                           {15, 1.29054792821e-3},
-                                           {16, 4.29556796559e-4},
-                                           {17, 9.70828780263e-5},
-                                           {18, 1.94616381848e-5},
-                                           {31, 9.41830672543e-8}});
+  expect_pairs(llama.layer(0).rotation(), exact::llama32_1b);
 }
 
 TEST_F(CheckValues, OfLlama4ScoutCutHardWhereBothFactorsAreEqual_V3) {
@@ -90,14 +72,7 @@ TEST_F(CheckValues, OfQwen25WithTheYarnOfItsModelCard_V4) {
       "num_key_value_heads": 4, "rope_theta": 1000000, "max_position_embeddings": 131072,
       "rope_scaling": {"type": "yarn", "factor": 4, "original_max_position_embeddings": 32768}})");
   const Rotation& rotation = qwen.layer(0).rotation();
-  expect_pairs(rotation, {{22, 8.6596432336e-3},
-                          {23, 6.9783058486e-3},
-                          {24, 5.37532149079e-3},
-                          {31, 8.02959727545e-4},
-                          {39, 6.49039432084e-5},
-                          {40, 4.4456985251e-5},
-                          {41, 3.58253142559e-5},
-                          {63, 3.10234440188e-7}});
+  expect_pairs(rotation, exact::qwen25_yarn);
   EXPECT_NEAR(rotation.amplitude(), 1.138629436111989, 1e-15);
 }
 
@@ -106,14 +81,7 @@ TEST_F(CheckValues, OfDeepSeekV3AndV2LiteWithTheirScaleOfScores_V5) {
       "rope_scaling": {"type": "yarn", "factor": 40, "original_max_position_embeddings": 4096, "beta_fast": 32,
                        "beta_slow": 1, "mscale": 1.0, "mscale_all_dim": 1.0}})");
   const LayerRotation& layer = v3.layer(0);
-  expect_pairs(layer.rotation(), {{9, 7.49894209332e-2},
-                                  {10, 5.6234132519e-2},
-                                  {11, 3.90069265671e-2},
-                                  {16, 5.5e-3},
-                                  {22, 1.77827941004e-4},
-                                  {23, 3.33380358041e-5},
-                                  {24, 2.5e-5},
-                                  {31, 3.33380358041e-6}});
+  expect_pairs(layer.rotation(), exact::deepseek_v3);
   EXPECT_EQ(layer.rotation().amplitude(), 1);
   EXPECT_NEAR(layer.softmax_scale(), 0.1352337788608801, 1e-16);
 
@@ -130,8 +98,7 @@ TEST_F(CheckValues, OfKimiK2StepHard_V6) {
       "rope_theta": 50000, "rope_scaling": {"type": "yarn", "factor": 32, "original_max_position_embeddings": 4096,
       "beta_fast": 1, "beta_slow": 1, "mscale": 1, "mscale_all_dim": 1}})");
   // Ten printed digits.
-  expect_pairs(kimi.layer(0).rotation(),
-               {{18, 2.274203757e-3}, {19, 1.621759908e-3}, {20, 3.614046774e-5}, {31, 8.764412912e-7}}, 1e-9);
+  expect_pairs(kimi.layer(0).rotation(), exact::kimi_k2, 1e-9);
   EXPECT_NEAR(kimi.layer(0).softmax_scale(), 1.8132604340394958 / std::sqrt(192.0), 1e-15);
 }
 
@@ -139,13 +106,7 @@ TEST_F(CheckValues, OfGptOssWithoutTruncation_V7) {
   // The class itself has the rule; files state it, too.
   const auto oss = model(R"({"model_type": "gpt_oss", "num_hidden_layers": 24})");
   const Rotation& rotation = oss.layer(0).rotation();
-  expect_pairs(rotation, {{8, 5.08132748155e-2},
-                          {9, 3.17056961847e-2},
-                          {12, 6.79495948973e-3},
-                          {16, 4.56483919223e-4},
-                          {17, 1.29318701245e-4},
-                          {18, 3.83088123738e-5},
-                          {31, 3.02351142812e-7}});
+  expect_pairs(rotation, exact::gpt_oss);
   EXPECT_NEAR(rotation.amplitude(), 1.3465735902799727, 1e-15);
 }
 
@@ -153,19 +114,13 @@ TEST_F(CheckValues, OfYarnLlama2_V8) {
   const auto llama = model(R"({"model_type": "llama", "rope_theta": 10000, "max_position_embeddings": 131072,
       "rope_scaling": {"type": "yarn", "factor": 32, "original_max_position_embeddings": 4096}})");
   const Rotation& rotation = llama.layer(0).rotation();
-  expect_pairs(rotation, {{20, 5.6234132519e-2},
-                          {21, 4.68823302473e-2},
-                          {31, 6.81487926061e-3},
-                          {45, 1.05499774021e-4},
-                          {46, 4.16725447551e-5},
-                          {63, 3.60869370215e-6}});
+  expect_pairs(rotation, exact::yarn_llama2_128k);
   EXPECT_NEAR(rotation.amplitude(), 1.3465735902799727, 1e-15);
 }
 
 TEST_F(CheckValues, OfMistral4FromItsClass_V9) {
   const auto mistral = model(R"({"model_type": "mistral4"})");
-  expect_pairs(mistral.layer(0).rotation(),
-               {{12, 3.16227766017e-2}, {18, 3.0482684815e-3}, {25, 5.85854851041e-6}, {31, 1.04181361888e-6}});
+  expect_pairs(mistral.layer(0).rotation(), exact::mistral4);
   EXPECT_NEAR(mistral.layer(0).softmax_scale(), 2.2058280296038424 / std::sqrt(128.0), 1e-15);
 }
 
@@ -175,11 +130,7 @@ TEST_F(CheckValues, OfDeepSeekV4sTwoSets_V10) {
       "original_max_position_embeddings": 65536, "beta_fast": 32, "beta_slow": 1}})");
   for (const int compressed : {1, 2}) {
     const Rotation& rotation = deepseek.layer(compressed).rotation();
-    expect_pairs(rotation, {{15, 3.63553858362e-3},
-                            {16, 2.265625e-3},
-                            {20, 2.96977778262e-4},
-                            {25, 5.37231267136e-6},
-                            {31, 5.68052903691e-7}});
+    expect_pairs(rotation, exact::deepseek_v4_compress);
     EXPECT_EQ(rotation.amplitude(), 1);
     EXPECT_EQ(rotation.rotary_offset(), 448);
   }
@@ -233,7 +184,7 @@ TEST_F(CheckValues, OfHunyuansAlpha_V13) {
   const auto hunyuan = model(R"({"model_type": "hunyuan_v1_dense", "head_dim": 128, "rope_theta": 10000,
       "rope_scaling": {"type": "dynamic", "alpha": 1000.0, "factor": 1.0}})");
   EXPECT_FALSE(hunyuan.layer(0).depends_on_length());
-  expect_pairs(hunyuan.layer(0).rotation(), {{1, 0.776034363047}, {31, 3.85753187909e-4}, {63, 1.15478198469e-7}});
+  expect_pairs(hunyuan.layer(0).rotation(), exact::hunyuan_alpha_1000);
 }
 
 TEST_F(CheckValues, OfDynamicNtkInInternLM2_V14) {
@@ -258,8 +209,7 @@ TEST_F(CheckValues, OfGemma4sSilentPairsAndGemma3sGlobalLayers_V16) {
   const auto gemma3 = model(R"({"model_type": "gemma3_text", "num_hidden_layers": 12, "rope_theta": 1000000,
       "rope_local_base_freq": 10000, "rope_scaling": {"rope_type": "linear", "factor": 8.0}})");
   for (const int global : {5, 11}) {
-    expect_pairs(gemma3.layer(global).rotation(),
-                 {{0, 0.125}, {1, 0.112210891556}, {64, 1.25e-4}, {127, 1.39246732499e-7}});
+    expect_pairs(gemma3.layer(global).rotation(), exact::gemma3_global);
   }
   const auto large = model(R"({"model_type": "gemma3_text", "num_hidden_layers": 6, "head_dim": 128, "rope_theta": 1000000,
       "rope_local_base_freq": 10000, "rope_scaling": {"rope_type": "linear", "factor": 8.0}})");

@@ -13,6 +13,7 @@
 #include "rotary/model.hpp"
 #include "support/expected_layers.h"
 #include "support/temporary_folder.h"
+#include "support/test_name.h"
 
 namespace rotary {
 namespace {
@@ -76,13 +77,6 @@ std::vector<std::string> names_of(const json& object) {
   std::vector<std::string> names;
   for (const auto& [name, value] : object.items()) names.push_back(name);
   return names;
-}
-
-std::string test_name(const testing::TestParamInfo<std::string>& info) {
-  std::string name = info.param;
-  std::replace_if(
-      name.begin(), name.end(), [](unsigned char c) { return !std::isalnum(c); }, '_');
-  return name;
 }
 
 class ReadFamily : public testing::TestWithParam<std::string> {

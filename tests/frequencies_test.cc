@@ -17,13 +17,15 @@
 #include "rotary/rotate.hpp"
 #include "rotary/rotation.hpp"
 #include "support/error_sentence.h"
+#include "support/exact_frequencies.h"
 
 namespace {
 
 using rotary::expect_refused;
 using rotary::Frequencies;
 
-using PairValue = std::pair<std::size_t, double>;
+namespace exact = rotary::exact;
+using exact::PairValue;
 
 void expect_close(double actual, double expected, double tolerance = 1e-11) {
   EXPECT_NEAR(actual, expected, tolerance * std::abs(expected));
@@ -120,8 +122,7 @@ TEST(DefaultFrequencies, StayWithinThePhaseErrorOfFloat32_O7) {
 }
 
 TEST(LinearFrequencies, MatchGemma3) {
-  expect_pairs(rotary::linear_frequencies(1e6, 256, 8),
-               {{0, 0.125}, {1, 0.112210891556}, {64, 1.25e-4}, {127, 1.39246732499e-7}});
+  expect_pairs(rotary::linear_frequencies(1e6, 256, 8), exact::gemma3_global);
   expect_pairs(rotary::linear_frequencies(1e6, 128, 8), {{63, 1.55117220094e-7}});
 }
 
@@ -227,8 +228,7 @@ TEST(NtkFrequencies, SlowTheLastPairByTheFactorAndTheFirstNotAtAll) {
 TEST(NtkFrequencies, MatchHunyuansAlpha) {
   expect_close(rotary::ntk_base(1e4, 128, 1000), 11158839.92507748, 1e-14);
   expect_close(rotary::ntk_base(1e4, 128, 50), 532032.033929987, 1e-14);
-  expect_pairs(rotary::ntk_frequencies(1e4, 128, 1000),
-               {{1, 0.776034363047}, {31, 3.85753187909e-4}, {63, 1.15478198469e-7}});
+  expect_pairs(rotary::ntk_frequencies(1e4, 128, 1000), exact::hunyuan_alpha_1000);
 }
 
 TEST(NtkFrequencies, MatchTheKnownBasesOfAlphaTwoAndFour_O10) {
@@ -363,28 +363,14 @@ TEST(QwenDynamicNtk, GrowsInStepsOfPowersOfTwo) {
 
 TEST(YarnFrequencies, MatchQwen25) {
   const auto frequencies = rotary::yarn_frequencies(1e6, 128, {.factor = 4, .original_max_position_embeddings = 32768});
-  expect_pairs(frequencies, {{22, 8.6596432336e-3},
-                             {23, 6.9783058486e-3},
-                             {24, 5.37532149079e-3},
-                             {31, 8.02959727545e-4},
-                             {39, 6.49039432084e-5},
-                             {40, 4.4456985251e-5},
-                             {41, 3.58253142559e-5},
-                             {63, 3.10234440188e-7}});
+  expect_pairs(frequencies, exact::qwen25_yarn);
   expect_close(frequencies.amplitude, 1.138629436111989, 1e-15);
   EXPECT_EQ(frequencies.logit_scale, 1.0);
 }
 
 TEST(YarnFrequencies, MatchDeepSeekV3) {
   const rotary::Yarn rule{.factor = 40, .original_max_position_embeddings = 4096, .mscale = 1, .mscale_all_dim = 1};
-  expect_pairs(rotary::yarn_frequencies(1e4, 64, rule), {{9, 7.49894209332e-2},
-                                                         {10, 5.6234132519e-2},
-                                                         {11, 3.90069265671e-2},
-                                                         {16, 5.5e-3},
-                                                         {22, 1.77827941004e-4},
-                                                         {23, 3.33380358041e-5},
-                                                         {24, 2.5e-5},
-                                                         {31, 3.33380358041e-6}});
+  expect_pairs(rotary::yarn_frequencies(1e4, 64, rule), exact::deepseek_v3);
 }
 
 TEST(YarnFrequencies, StepHardInKimiK2) {
@@ -398,7 +384,7 @@ TEST(YarnFrequencies, StepHardInKimiK2) {
   EXPECT_EQ(range.low, 19);
   EXPECT_EQ(range.high, 20);
   const auto frequencies = rotary::yarn_frequencies(5e4, 64, rule);
-  expect_pairs(frequencies, {{18, 2.274203757e-3}, {19, 1.621759908e-3}, {20, 3.614046774e-5}, {31, 8.764412912e-7}}, 1e-9);
+  expect_pairs(frequencies, exact::kimi_k2, 1e-9);
   expect_close(frequencies.logit_scale, 1.8132604340394958, 1e-15);
 }
 
@@ -408,13 +394,7 @@ TEST(YarnFrequencies, MatchGptOssWithoutTruncation) {
   expect_close(range.low, 8.092779115512402, 1e-14);
   expect_close(range.high, 17.39802450158856, 1e-14);
   const auto frequencies = rotary::yarn_frequencies(150000, 64, rule);
-  expect_pairs(frequencies, {{8, 5.08132748155e-2},
-                             {9, 3.17056961847e-2},
-                             {12, 6.79495948973e-3},
-                             {16, 4.56483919223e-4},
-                             {17, 1.29318701245e-4},
-                             {18, 3.83088123738e-5},
-                             {31, 3.02351142812e-7}});
+  expect_pairs(frequencies, exact::gpt_oss);
   expect_close(frequencies.amplitude, 1.3465735902799727, 1e-15);
 }
 
@@ -426,29 +406,21 @@ TEST(YarnFrequencies, OfGptOssAreFarOffWhenTheRangeIsTruncated) {
 
 TEST(YarnFrequencies, MatchYarnLlama2) {
   const auto frequencies = rotary::yarn_frequencies(1e4, 128, {.factor = 32, .original_max_position_embeddings = 4096});
-  expect_pairs(frequencies, {{20, 5.6234132519e-2},
-                             {21, 4.68823302473e-2},
-                             {31, 6.81487926061e-3},
-                             {45, 1.05499774021e-4},
-                             {46, 4.16725447551e-5},
-                             {63, 3.60869370215e-6}});
+  expect_pairs(frequencies, exact::yarn_llama2_128k);
   expect_close(frequencies.amplitude, 1.3465735902799727, 1e-15);
 }
 
 TEST(YarnFrequencies, MatchMistral4) {
   const rotary::Yarn rule{.factor = 128, .original_max_position_embeddings = 8192, .mscale = 1, .mscale_all_dim = 1};
   const auto frequencies = rotary::yarn_frequencies(1e4, 64, rule);
-  expect_pairs(frequencies,
-               {{12, 3.16227766017e-2}, {18, 3.0482684815e-3}, {25, 5.85854851041e-6}, {31, 1.04181361888e-6}});
+  expect_pairs(frequencies, exact::mistral4);
   expect_close(frequencies.logit_scale, 2.2058280296038424, 1e-15);
 }
 
 TEST(YarnFrequencies, MatchDeepSeekV4WithItsAmplitudeForcedToOne) {
   const rotary::Yarn rule{.factor = 16, .original_max_position_embeddings = 65536, .attention_factor = 1};
   const auto frequencies = rotary::yarn_frequencies(160000, 64, rule);
-  expect_pairs(
-      frequencies,
-      {{15, 3.63553858362e-3}, {16, 2.265625e-3}, {20, 2.96977778262e-4}, {25, 5.37231267136e-6}, {31, 5.68052903691e-7}});
+  expect_pairs(frequencies, exact::deepseek_v4_compress);
   EXPECT_EQ(frequencies.amplitude, 1.0);
   expect_close(rotary::yarn_mscale(16), 1.2772588722239782, 1e-15);  // what was suppressed
 }
@@ -687,25 +659,8 @@ TEST(LongRope, RefusesBadNumbers) {
 // ---- llama3 -------------------------------------------------------------------------------------------------------------
 
 TEST(Llama3Frequencies, MatchLlama31And32) {
-  expect_pairs(rotary::llama3_frequencies(5e5, 128, {8, 1, 4, 8192}), {{0, 1},
-                                                                       {1, 0.814617233857},
-                                                                       {28, 3.21144599475e-3},
-                                                                       {29, 2.1665707635e-3},
-                                                                       {30, 1.37189356776e-3},
-                                                                       {31, 8.5675141292e-4},
-                                                                       {32, 5.24846160993e-4},
-                                                                       {33, 3.12693750384e-4},
-                                                                       {34, 1.78507812768e-4},
-                                                                       {35, 9.55621235396e-5},
-                                                                       {40, 3.42810219595e-5},
-                                                                       {63, 3.06892598891e-7}});
-  expect_pairs(rotary::llama3_frequencies(5e5, 64, {32, 1, 4, 8192}), {{13, 4.83942134572e-3},
-                                                                       {14, 3.21144599475e-3},
-                                                                       {15, 1.29054792821e-3},
-                                                                       {16, 4.29556796559e-4},
-                                                                       {17, 9.70828780263e-5},
-                                                                       {18, 1.94616381848e-5},
-                                                                       {31, 9.41830672543e-8}});
+  expect_pairs(rotary::llama3_frequencies(5e5, 128, {8, 1, 4, 8192}), exact::llama31);
+  expect_pairs(rotary::llama3_frequencies(5e5, 64, {32, 1, 4, 8192}), exact::llama32_1b);
 }
 
 TEST(Llama3Frequencies, AreTheScaledOnesAndNotThoseComputedOnTheWay_F1) {

@@ -18,6 +18,7 @@
 #include "rotary/rotate.hpp"
 #include "rotary/rotation.hpp"
 #include "rotary/tensor_file.hpp"
+#include "support/test_name.h"
 
 namespace {
 
@@ -192,14 +193,7 @@ void expect_call_rotated(const TensorFile& file, const std::string& call, const 
 
 class ModelFamily : public testing::TestWithParam<std::string> {};
 
-std::string test_name(const testing::TestParamInfo<std::string>& info) {
-  std::string name = info.param;
-  std::replace_if(
-      name.begin(), name.end(), [](char c) { return c == '-' || c == '.'; }, '_');
-  return name;
-}
-
-INSTANTIATE_TEST_SUITE_P(Real, ModelFamily, testing::ValuesIn(families()), test_name);
+INSTANTIATE_TEST_SUITE_P(Real, ModelFamily, testing::ValuesIn(families()), rotary::test_name);
 
 TEST_P(ModelFamily, RotatesQAndKAsItsOwnCodeDoes) {
   const json expected = read_json(GetParam(), "expected.json");

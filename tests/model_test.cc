@@ -19,6 +19,7 @@
 #include "support/expected_layers.h"
 #include "support/small_llama.h"
 #include "support/temporary_folder.h"
+#include "support/test_name.h"
 
 namespace rotary {
 namespace {
@@ -37,13 +38,6 @@ std::vector<std::string> folders_with(const fs::path& root, const std::string& f
   }
   std::sort(names.begin(), names.end());
   return names;
-}
-
-std::string test_name(const testing::TestParamInfo<std::string>& info) {
-  std::string name = info.param;
-  std::replace_if(
-      name.begin(), name.end(), [](unsigned char c) { return !std::isalnum(c); }, '_');
-  return name;
 }
 
 /// The part of a composite file that a case is about: the tower, where it is named so.
