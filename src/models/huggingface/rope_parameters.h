@@ -8,38 +8,10 @@
 // differ, strict reading refuses.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <vector>
-
-#include "models/huggingface/part.h"
-#include "models/provenance.h"
-#include "rotary/frequencies.hpp"
+#include "models/huggingface/rope_rule.h"
+#include "models/huggingface/rope_spellings.h"
 
 namespace rotary::huggingface {
-
-/// What the keys are read for.
-struct RopeQuestion {
-  std::string sort;         ///< "full_attention"
-  std::int64_t head_dim;    ///< of this sort
-  std::int64_t mla_rotary;  ///< qk_rope_head_dim where the slice is mla
-  Found<std::int64_t> max_position_embeddings;
-  std::optional<Found<double>> base_of_layer;   ///< from a list with a base per layer
-  std::optional<Found<double>> share_of_layer;  ///< from a list with a partial_rotary_factor per layer
-  bool scaled = true;                           ///< whether the rule of the file is for this layer
-};
-
-struct RopeAnswer {
-  bool rotates = true;  ///< false where the file has null for this sort
-  std::string rule_name;
-  FrequencyRule rule;
-  std::int64_t rotary_dim = 0;
-  std::int64_t original_max_position_embeddings = 0;
-  double base = 0;
-  double logit_scale = 1;            ///< YaRN's mscale_all_dim squared, for Scale::mla
-  std::optional<ConfigObject> keys;  ///< the object with the rule's keys, where there is one
-};
 
 /// Throws Error (invalid_file) or (unsupported).
 RopeAnswer read_rope_parameters(const Part& part, const RopeQuestion& question, Provenance& provenance);
