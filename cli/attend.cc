@@ -6,7 +6,7 @@
 #include <string>
 
 #include "command.h"
-#include "models/window.h"
+#include "models/plain_attention.h"
 #include "rotary/attention.hpp"
 #include "rotary/error.hpp"
 #include "rotation_options.h"
@@ -102,7 +102,7 @@ int run(const Options& options) {
   const QueryPositions q_positions(file, options, q, k, k_positions);
   const RotationSource source(options.rotation);
   const Rotation rotation = source.rotation(q_positions.length());
-  refuse_hidden_keys("attend", source.sliding_window(), k.size('S'));
+  if (source.layer() != nullptr) require_plain_attention("attend", *source.layer(), k.size('S'), q_positions.length());
 
   ThreadPool pool = options.threads.pool();
   OwnTensor out = output_like(q, v.size('D'));

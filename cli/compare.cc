@@ -8,7 +8,7 @@
 
 #include "command.h"
 #include "model_options.h"
-#include "models/layer_sorts.h"
+#include "models/layers_by_sort.h"
 #include "output.h"
 
 namespace rotary::cli {

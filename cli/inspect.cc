@@ -9,7 +9,7 @@
 #include "command.h"
 #include "model_json.h"
 #include "model_options.h"
-#include "models/layer_sorts.h"
+#include "models/layers_by_sort.h"
 #include "output.h"
 
 namespace rotary::cli {
@@ -240,7 +240,7 @@ void print_part(const std::string& part_name, const ModelRotations& part) {
   std::cout << '\n'
             << bold("part " + plain(part_name)) << "  " << plain(part.model_type()) << ", " << part.num_layers()
             << " layers" << dim("  in full: --part " + plain(part_name)) << '\n';
-  for (const LayerSort& sort : layer_sorts(part)) {
+  for (const LayerSort& sort : layers_by_sort(part)) {
     const LayerRotation& layer = sort.layer;
     const std::string what = layer.rotates() ? turn_text(layer.rotation(std::int64_t{0})) + "; " + rule_text(layer)
                                              : std::string(name(layer.turning())) + ": " + layer.reason();
@@ -262,7 +262,7 @@ void print_head(const ModelRotations& model) {
 int inspect(const Options& options) {
   const ModelRotations model = options.model.read();
   std::vector<LayerGroup> groups = model.groups();
-  std::vector<LayerSort> sorts = layer_sorts(model);
+  std::vector<LayerSort> sorts = layers_by_sort(model);
   if (options.layer >= 0) {
     const LayerRotation layer = layer_of(model, options.layer);
     groups = {{options.layer, options.layer, layer}};

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "command.h"
-#include "models/layer_sorts.h"
+#include "models/layers_by_sort.h"
 #include "rotary/error.hpp"
 
 namespace rotary::cli {
@@ -36,7 +36,7 @@ LayerRotation layer_of(const ModelRotations& model, std::int64_t layer) {
 
 LayerRotation choose_rotating_layer(const ModelRotations& model, std::int64_t layer) {
   if (layer >= 0) return layer_of(model, layer);
-  std::vector<LayerSort> sorts = layer_sorts(model);
+  std::vector<LayerSort> sorts = layers_by_sort(model);
   std::erase_if(sorts, [](const LayerSort& sort) { return !sort.layer.rotates(); });
   if (sorts.empty()) throw Error(ErrorCode::invalid_argument, "no layer of this model rotates");
   if (sorts.size() == 1) return sorts.front().layer;

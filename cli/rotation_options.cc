@@ -57,7 +57,7 @@ double RotationSource::softmax_scale() const {
   return layer_ ? layer_->softmax_scale() : 1 / std::sqrt(static_cast<double>(by_hand_->head_dim()));
 }
 
-std::int64_t RotationSource::sliding_window() const { return layer_ ? layer_->sliding_window() : 0; }
+const LayerRotation* RotationSource::layer() const { return layer_ ? &*layer_ : nullptr; }
 
 Rotation RotationSource::rotation(std::int64_t length) const {
   if (by_hand_) return *by_hand_;

@@ -33,8 +33,8 @@ class RotationSource {
 
   /// `length`: the largest position + 1, for rules that depend on it.
   Rotation rotation(std::int64_t length) const;
-  double softmax_scale() const;         ///< 1 / sqrt(head_dim) where the numbers were given by hand
-  std::int64_t sliding_window() const;  ///< 0: none
+  double softmax_scale() const;        ///< 1 / sqrt(head_dim) where the numbers were given by hand; 0: not known
+  const LayerRotation* layer() const;  ///< nullptr where the numbers were given by hand
 
  private:
   RotationOptions options_;

@@ -635,6 +635,13 @@ TEST_F(Attend, RefusesALayerWhoseWindowHidesKeys) {
   expect_error(4, "attend " + capture + " --model " + windowed + " --causal bottom_right -o " + made("a.npz"), "172");
 }
 
+TEST_F(Attend, RefusesALayerThatNormalisesWhatHasTurned) {
+  const std::string normed = folder_.write("config.json", R"({"model_type": "hunyuan_v1_dense", "hidden_size": 576,
+      "num_hidden_layers": 1, "num_attention_heads": 9, "num_key_value_heads": 3, "head_dim": 64, "rope_theta": 10000})");
+  expect_error(4, "attend " + capture + " --model " + normed + " --causal bottom_right -o " + made("a.npz"),
+               "after they turn");
+}
+
 /// Without channels they have no bytes in the file, but the output would have channels.
 TEST_F(Attend, RefusesMoreQueriesThanMemoryHolds) {
   const std::int64_t many = std::int64_t{1} << 60;

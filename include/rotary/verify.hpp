@@ -72,7 +72,8 @@ struct VerifyReport {
 ROTARY_API VerifyReport verify(const Capture& capture, const Rotation& rotation, double scale,
                                const VerifyOptions& options = {});
 /// With the layer's rotation for as many tokens as the largest position asks, and its softmax scale. Also checks the
-/// numbers of heads. Errors: also (unsupported) where the layer has a sliding window that hides keys of this capture.
+/// numbers of heads. Errors: also (unsupported) where there is an output to check and the layer's attention is more than
+/// that for this capture: a window or chunk that hides keys, factors on queries or keys, norms after the rotation.
 ROTARY_API VerifyReport verify(const Capture& capture, const LayerRotation& layer, const VerifyOptions& options = {});
 
 }  // namespace rotary

@@ -11,7 +11,7 @@
 
 #include "base/fail.h"
 #include "formats/atomic_file.h"
-#include "models/layer_sorts.h"
+#include "models/layers_by_sort.h"
 #include "rotary/frequencies.hpp"
 #include "tools/decimals.h"
 #include "tools/score_band.h"
@@ -314,7 +314,7 @@ void draw_block(Svg& svg, const Block& block, double top) {
 
 std::vector<LayerSort> chosen_sorts(const ModelRotations& model, std::int64_t layer) {
   if (layer >= 0) return {{model.layer(layer), {{layer, layer}}}};
-  std::vector<LayerSort> sorts = layer_sorts(model);
+  std::vector<LayerSort> sorts = layers_by_sort(model);
   std::erase_if(sorts, [](const LayerSort& sort) { return !sort.layer.rotates(); });
   if (sorts.empty()) fail_argument("plot", "a layer must rotate, but none of this model's does");
   return sorts;

@@ -8,7 +8,7 @@
 #include "attention/causal.h"
 #include "base/element.h"
 #include "base/fail.h"
-#include "models/window.h"
+#include "models/plain_attention.h"
 #include "rotary/rotate.hpp"
 #include "rotation/positions.h"
 #include "tools/rounding_bound.h"
@@ -337,10 +337,12 @@ VerifyReport verify(const Capture& capture, const LayerRotation& layer, const Ve
   if (!capture.q && !capture.k) fail_argument(operation, "q or k must be given: there is nothing to rotate");
   if (capture.q) require_equal("H of q", capture.q.size('H'), layer.num_q_heads(), "num_q_heads of the model");
   if (capture.k) require_equal("H of k", capture.k.size('H'), layer.num_kv_heads(), "num_kv_heads of the model");
-  if (capture.attn_out && capture.k) refuse_hidden_keys(operation, layer.sliding_window(), capture.k.size('S'));
   const ConstTensorView& any = capture.q ? capture.q : capture.k;
-  const Rotation rotation = layer.rotation(layer.depends_on_length() ? position_range(any, capture.positions).length() : 0);
-  return verify(capture, rotation, layer.softmax_scale(), options);
+  const bool has_output = capture.attn_out && capture.k;
+  const std::int64_t length = has_output || layer.depends_on_length() ? position_range(any, capture.positions).length() : 0;
+  if (has_output) require_plain_attention(operation, layer, capture.k.size('S'), length);
+  constexpr double unused = 1;
+  return verify(capture, layer.rotation(length), has_output ? layer.softmax_scale() : unused, options);
 }
 
 }  // namespace rotary

@@ -17,7 +17,7 @@ struct LayerSort {
 };
 
 /// In the order in which they first appear.
-inline std::vector<LayerSort> layer_sorts(const ModelRotations& model) {
+inline std::vector<LayerSort> layers_by_sort(const ModelRotations& model) {
   std::vector<LayerSort> sorts;
   for (const LayerGroup& group : model.groups()) {
     const auto same = [&](const LayerSort& sort) { return sort.layer == group.layer; };
