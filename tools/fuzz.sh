@@ -5,14 +5,14 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 seconds=${1:?how many seconds for each target}
 
-declare -A seeds=([config]=tests/data/models [gguf]=tests/data/gguf [tensor_file]="tests/data/npy tests/data/safetensors")
-for target in config gguf tensor_file; do
+for list in build/fuzz/fuzz/*.seeds; do
+  target=$(basename "$list" .seeds)
   work=build/fuzz/corpus/$target
   mkdir -p "$work" "build/fuzz/finds/$target"
   # Small files only: a fuzzer that carries megabytes gets nowhere.
-  find ${seeds[$target]} "fuzz/corpus/$target" -type f -size -33k ! -name expected.json ! -name '*.md' ! -name 'rotated.*' |
+  find $(cat "$list") "fuzz/corpus/$target" -type f -size -33k ! -name expected.json ! -name '*.md' ! -name 'rotated.*' |
     while read -r file; do cp -u "$file" "$work/$(echo "$file" | tr / _)"; done
   echo "== $target, $seconds s"
   build/fuzz/fuzz/"${target}_fuzz" -max_total_time="$seconds" -max_len=32768 -timeout=10 -rss_limit_mb=2048 \
-    -artifact_prefix="build/fuzz/finds/$target/" -print_final_stats=1 -verbosity=0 "$work"
+    -artifact_prefix="build/fuzz/finds/$target/" -print_final_stats=1 -print_funcs=0 -verbosity=0 "$work"
 done
