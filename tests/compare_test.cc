@@ -76,6 +76,15 @@ const Difference& named(const std::vector<Difference>& differences, const std::s
 
 using Names = std::vector<std::string>;
 
+TEST(Compare, NamesOfARulesNumbersOnlyThose) {
+  LayerDescription a = layer_with({{1.0, 0.1}}), b = layer_with({{1.0, 0.2}});
+  a.provenance.add("base", 10000, "a.json: rope_theta");
+  b.provenance.add("base", 25, "b.json: rope_theta");
+  a.provenance.add("sliding_window_pattern", 6, "a.json: sliding_window_pattern");
+  b.provenance.add("sliding_window_pattern", 3, "b.json: sliding_window_pattern");
+  EXPECT_EQ(names(compare(model_of(a), model_of(b))), (Names{"base", "inv_freq"}));
+}
+
 // ---- the first position ------------------------------------------------------------------------------------------------
 
 struct Turn {

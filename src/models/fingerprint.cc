@@ -10,6 +10,7 @@
 #include <string>
 
 #include "models/description.h"
+#include "models/telling_lengths.h"
 
 namespace rotary {
 namespace {
@@ -49,7 +50,7 @@ void add_rotation(Hash& hash, const Rotation& rotation) {
   hash.add(std::int64_t{rotation.direction()});
 }
 
-void add_kind(Hash& hash, const LayerDescription& kind, std::int64_t max_length) {
+void hash_kind(Hash& hash, const LayerDescription& kind, std::int64_t max_length) {
   hash.add(static_cast<std::int64_t>(kind.turning));
   if (kind.turning == Turning::no_attention) return;
   hash.add(kind.head_dim);
@@ -57,10 +58,8 @@ void add_kind(Hash& hash, const LayerDescription& kind, std::int64_t max_length)
   if (kind.key_scale != 1) hash.add(kind.key_scale);
   if (kind.turning != Turning::rotates) return;
   if (!kind.rule.depends_on_length()) return add_rotation(hash, kind.rotation_at(0));
-  // On both sides of every length at which such a rule may change, and beyond.
-  for (const std::int64_t edge : {kind.original_max_position_embeddings, max_length, 4 * max_length}) {
-    add_rotation(hash, kind.rotation_at(edge));
-    add_rotation(hash, kind.rotation_at(edge + 1));
+  for (const std::int64_t length : telling_lengths(kind.original_max_position_embeddings, max_length)) {
+    add_rotation(hash, kind.rotation_at(length));
   }
 }
 
@@ -70,7 +69,7 @@ std::string fingerprint_of(const ModelDescription& model) {
   std::vector<std::uint64_t> kinds;
   for (const LayerDescription& kind : model.kinds) {
     Hash hash;
-    add_kind(hash, kind, model.max_position_embeddings);
+    hash_kind(hash, kind, model.max_position_embeddings);
     kinds.push_back(hash.value());
   }
   Hash whole;

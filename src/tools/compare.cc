@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "models/telling_lengths.h"
 #include "tools/compare_rotations.h"
 #include "tools/decimals.h"
 
@@ -97,35 +98,31 @@ std::string turning_words(const LayerRotation& layer) {
 
 // ---- one pair of layers ------------------------------------------------------------------------------------------------
 
-/// Names in provenance of what is compared by itself; everything else is a parameter of the rule.
+/// Names in provenance of the numbers that rules are made of.
 bool is_parameter_of_rule(std::string_view name) {
-  constexpr std::string_view others[] = {"amplitude",
-                                         "attention_chunk_size",
-                                         "axis",
-                                         "direction",
-                                         "head_dim",
-                                         "hidden_size",
-                                         "key_scale",
-                                         "layer_types",
-                                         "max_position_embeddings",
-                                         "model_type",
-                                         "norm_order",
-                                         "num_kv_heads",
-                                         "num_layers",
-                                         "num_q_heads",
-                                         "pairing",
-                                         "pairing_in",
-                                         "pairing_out",
-                                         "query_temperature",
-                                         "rotary_dim",
-                                         "rotary_offset",
-                                         "rotates",
-                                         "rotates_values",
-                                         "rule",
-                                         "sliding_window",
-                                         "softmax_scale",
-                                         "unrotates_output"};
-  return std::find(std::begin(others), std::end(others), name) == std::end(others);
+  constexpr std::string_view parameters[] = {"alpha",
+                                             "attention_factor",
+                                             "base",
+                                             "beta_fast",
+                                             "beta_slow",
+                                             "factor",
+                                             "high_freq_factor",
+                                             "long_factor",
+                                             "long_mscale",
+                                             "low_freq_factor",
+                                             "max_period",
+                                             "min_period",
+                                             "mscale",
+                                             "mscale_all_dim",
+                                             "original_max_position_embeddings",
+                                             "partial_rotary_factor",
+                                             "patches_per_side",
+                                             "position_step",
+                                             "short_factor",
+                                             "short_mscale",
+                                             "trained_length",
+                                             "truncate"};
+  return std::find(std::begin(parameters), std::end(parameters), name) != std::end(parameters);
 }
 
 bool is_gguf(const ModelRotations& model) { return std::string_view(model.format()) == "gguf"; }
@@ -305,18 +302,14 @@ class LayerComparer {
 
 // ---- whole models ------------------------------------------------------------------------------------------------------
 
-/// On both sides of every length at which a rule may change, and beyond; {0} where none depends on it.
+/// {0} where neither depends on the length.
 std::vector<std::int64_t> lengths_of_interest(const LayerRotation& a, const LayerRotation& b, const ModelRotations& model_a,
                                               const ModelRotations& model_b) {
   if (!a.depends_on_length() && !b.depends_on_length()) return {0};
   std::set<std::int64_t> lengths;
   for (const ModelRotations* model : {&model_a, &model_b}) {
-    for (const std::int64_t edge : {model->original_max_position_embeddings(), model->max_position_embeddings(),
-                                    4 * model->max_position_embeddings()}) {
-      if (edge > 0) lengths.insert({edge, edge + 1});
-    }
+    lengths.merge(telling_lengths(model->original_max_position_embeddings(), model->max_position_embeddings()));
   }
-  if (lengths.empty()) lengths.insert(1);  // neither file says how long
   return {lengths.begin(), lengths.end()};
 }
 
