@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "base/fail.h"
+#include "base/float_view.h"
 #include "rotary/positions.hpp"
 #include "rotary/tensor.hpp"
 
@@ -14,12 +15,7 @@ constexpr std::int64_t max_width = 1 << 16;  // keeps every size of a workspace 
 struct TensorChecks {
   const char* operation;
 
-  void given(const ConstTensorView& view, const char* what) const {
-    if (!view) fail_argument(operation, what, " must be given");
-    if (!is_real_float(view.dtype())) {
-      fail_argument(operation, what, " must be float64, float32, float16 or bfloat16, got ", name(view.dtype()));
-    }
-  }
+  void given(const ConstTensorView& view, const char* what) const { check_real_floats(operation, what, view); }
 
   /// Every axis of the view must be among `letters`.
   void axes(const ConstTensorView& view, const char* what, const char* letters) const {

@@ -6,6 +6,7 @@
 
 #include "base/fail.h"
 #include "formats/json.h"
+#include "models/word_pairs.h"
 
 namespace rotary {
 
@@ -23,13 +24,7 @@ ConfigObject ConfigObject::of_class(std::string_view text, std::string path, std
 }
 
 void ConfigObject::add_aliases(std::string_view list) {
-  while (!list.empty()) {
-    const std::size_t end = std::min(list.find(' '), list.size());
-    const std::string_view entry = list.substr(0, end);
-    const std::size_t equal = entry.find('=');
-    aliases_.emplace_back(entry.substr(0, equal), entry.substr(equal + 1));
-    list.remove_prefix(std::min(end + 1, list.size()));
-  }
+  for (auto& pair : word_pairs(list)) aliases_.push_back(std::move(pair));
 }
 
 namespace {

@@ -13,6 +13,7 @@
 #include "models/huggingface/family.h"
 #include "models/huggingface/read_part.h"
 #include "models/readers.h"
+#include "models/word_pairs.h"
 
 namespace rotary::huggingface {
 namespace {
@@ -28,15 +29,10 @@ struct PartPlace {
 
 std::vector<PartPlace> places_of(std::string_view list) {
   std::vector<PartPlace> places;
-  while (!list.empty()) {
-    const std::size_t end = std::min(list.find(' '), list.size());
-    const std::string_view entry = list.substr(0, end);
-    const std::size_t equal = entry.find('=');
-    std::string_view family = entry.substr(equal + 1);
+  for (auto& [key, family] : word_pairs(list)) {
     const bool any_type = family.ends_with('*');
-    if (any_type) family.remove_suffix(1);
-    places.push_back({std::string(entry.substr(0, equal)), std::string(family), any_type});
-    list.remove_prefix(std::min(end + 1, list.size()));
+    if (any_type) family.pop_back();
+    places.push_back({key, family, any_type});
   }
   return places;
 }
