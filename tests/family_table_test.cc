@@ -58,7 +58,7 @@ TEST_F(FamilyTable, IsSortedByModelType) {
 TEST_F(FamilyTable, SaysWhyAFamilyDoesNotRotate) {
   for (const auto& table : tables()) {
     for (const Family& family : table) {
-      const bool needs_reason = family.positions != HowPositionsAct::rotary;
+      const bool needs_reason = family.positions != PositionKind::rotary;
       EXPECT_TRUE(!needs_reason || !family.why.empty()) << family.model_type;
     }
   }
@@ -104,7 +104,7 @@ TEST_F(FamilyTable, ReadsEveryTextFamilyWithItsNameAlone) {
     try {
       const ModelRotations alone = model({{"model_type", family.model_type}});
       ++read;
-      if (family.positions != HowPositionsAct::rotary) {
+      if (family.positions != PositionKind::rotary) {
         for (const LayerGroup& group : alone.groups()) {
           EXPECT_FALSE(group.layer.rotates());
           EXPECT_STRNE(group.layer.reason(), "");
@@ -122,7 +122,7 @@ TEST_F(FamilyTable, ReadsEveryTextFamilyWithItsNameAlone) {
 TEST_F(FamilyTable, TakesTheBaseOfTheFileInEveryTextFamily_F6) {
   std::size_t compared = 0;
   for (const Family& family : text_families()) {
-    if (family.positions != HowPositionsAct::rotary || family.base_key.empty() || family.rope_by_sort) continue;
+    if (family.positions != PositionKind::rotary || family.base_key.empty() || family.rope_by_sort) continue;
     SCOPED_TRACE(family.model_type);
     json config = {{"model_type", family.model_type}, {"position_embedding_type", "rope"}};
     if (family.turns.kind == Turns::Kind::if_named) config["position_embedding_type"] = family.turns.word;

@@ -15,7 +15,7 @@ constexpr Pairing interleaved = Pairing::interleaved;
 constexpr Pairing to_half = Pairing::half;
 constexpr NormOrder before = NormOrder::before_rotation;
 constexpr NormOrder after = NormOrder::after_rotation;
-constexpr HowPositionsAct none = HowPositionsAct::none;
+constexpr PositionKind none = PositionKind::none;
 constexpr std::string_view remote = "code of the checkpoint";
 constexpr std::string_view recalled = "code of the checkpoint, from memory";
 

@@ -11,8 +11,8 @@ namespace {
 
 constexpr Pairing interleaved = Pairing::interleaved;
 constexpr NormOrder before = NormOrder::before_rotation;
-constexpr HowPositionsAct none = HowPositionsAct::none;
-constexpr HowPositionsAct not_a_rotation = HowPositionsAct::not_a_rotation;
+constexpr PositionKind none = PositionKind::none;
+constexpr PositionKind not_a_rotation = PositionKind::not_a_rotation;
 
 // clang-format off
 constexpr Family rows[] = {

@@ -252,7 +252,7 @@ enum class Axes : std::uint8_t {
 };
 
 /// What positions do, where it is not a rotation of heads.
-enum class HowPositionsAct : std::uint8_t {
+enum class PositionKind : std::uint8_t {
   rotary,
   none,            ///< learned, ALiBi, relative, none at all: `why` says which
   not_a_rotation,  ///< V-JEPA 2 and kin: `why` says what happens instead
@@ -274,7 +274,7 @@ struct OtherReason {
 
 struct Family {
   std::string_view model_type;
-  HowPositionsAct positions = HowPositionsAct::rotary;
+  PositionKind positions = PositionKind::rotary;
   std::string_view why = {};  ///< where it does not rotate: "learned positions"
   OtherReason other_why = {};
   ClassDefaults defaults = {};

@@ -80,7 +80,7 @@ class PartReader {
     key_scale(layer);
     windows(meaning, layer);
     double logit_scale = 1;
-    if (one.turns && family_.positions == HowPositionsAct::rotary) logit_scale = rotation(one, mla_rotary, layer);
+    if (one.turns && family_.positions == PositionKind::rotary) logit_scale = rotation(one, mla_rotary, layer);
     else no_rotation(one.turns, layer);
     // Llama 4 normalises what has turned, and nothing on its other layers.
     if (layer.turning != Turning::rotates && layer.norm_order == NormOrder::after_rotation) {
@@ -105,7 +105,7 @@ class PartReader {
       layer.provenance.add("num_q_heads", layer.num_q_heads, one.q_heads->source);
     }
     if (const SortRope* rope = family_.rope_of(one.sort)) heads_of_sort(*rope, layer, mla_rotary);
-    if (layer.num_q_heads == 0 && family_.positions != HowPositionsAct::rotary) return mla_rotary;  // the file does not say
+    if (layer.num_q_heads == 0 && family_.positions != PositionKind::rotary) return mla_rotary;  // the file does not say
     if (layer.num_q_heads < 1 || layer.num_q_heads > max_heads || layer.num_kv_heads < 1 ||
         layer.num_kv_heads > max_heads || layer.num_q_heads % layer.num_kv_heads != 0) {
       fail_file(config_.path(), "the key/value heads of a layer must divide its query heads, got ", layer.num_kv_heads,
@@ -231,7 +231,7 @@ class PartReader {
 
   std::string reason(bool turns, bool acts) const {
     const Turns& rule = family_.turns;
-    if (acts || family_.positions == HowPositionsAct::none || rule.kind == Turns::Kind::if_equal) {
+    if (acts || family_.positions == PositionKind::none || rule.kind == Turns::Kind::if_equal) {
       return std::string(why());
     }
     if (turns) return "rope_parameters is null for this sort of layer";
@@ -246,7 +246,7 @@ class PartReader {
   }
 
   void no_rotation(bool turns, LayerDescription& layer) {
-    const bool acts = turns && family_.positions == HowPositionsAct::not_a_rotation;
+    const bool acts = turns && family_.positions == PositionKind::not_a_rotation;
     layer.turning = acts ? Turning::not_a_rotation : Turning::no_rotation;
     layer.reason = reason(turns, acts);
     if (family_.temperature == Temperature::llama4 && is_temperature_tuned()) {
@@ -421,7 +421,7 @@ class PartReader {
     for (const char* key : {"rope_interleaved", "rope_interleave"}) {
       const auto interleaved = config_.boolean(key);
       if (interleaved && interleaved->value && family_.pairing == Pairing::half && family_.pairing_key != key &&
-          family_.positions == HowPositionsAct::rotary) {
+          family_.positions == PositionKind::rotary) {
         const std::string rule = sentence(config_.key(key), " is true, but the code of ", family_.model_type,
                                           " pairs halves and does not read it");
         if (!part_.findings.lenient()) fail_unsupported(config_.path(), rule);
@@ -443,7 +443,7 @@ class PartReader {
   /// Forks of BERT and its kin keep its model_type and put their own positions under position_embedding_type.
   void refuse_other_positions() const {
     const std::string key = "position_embedding_type";
-    if (family_.positions != HowPositionsAct::none || !config_.has(key) || !config_.value(key).is_string()) return;
+    if (family_.positions != PositionKind::none || !config_.has(key) || !config_.value(key).is_string()) return;
     const std::string given = config_.value(key).get<std::string>();
     const bool turns = given == "rotary" || given == "rope";
     if (!turns && given != "alibi") return;
@@ -463,7 +463,7 @@ class PartReader {
   }
 
   void warn() {
-    if (family_.positions == HowPositionsAct::rotary) warn_about_keys_of_others();
+    if (family_.positions == PositionKind::rotary) warn_about_keys_of_others();
     if (config_.has("auto_map") && family_.source.starts_with("transformers")) {
       part_.findings.warn("RP007",
                           sentence("auto_map names code that comes with the model: read here as transformers' own ",

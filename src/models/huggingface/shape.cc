@@ -14,7 +14,7 @@ class ShapeReader {
       : part_(part), config_(part.config), defaults_(part.family.defaults), provenance_(provenance) {}
 
   Shape read() {
-    const bool needed = part_.family.positions == HowPositionsAct::rotary;
+    const bool needed = part_.family.positions == PositionKind::rotary;
     Shape shape;
     const std::string half_key(part_.family.half_layers_key);
     if (!half_key.empty() && config_.has(half_key)) {
