@@ -369,10 +369,11 @@ std::vector<double> pair_lengths(const TestTensor& x) {
 ///     inv_freq and the angle p f are float32: off by 3 roundings, below p f 2^-22. cos and sin are off by that and an ulp,
 ///     the rotation rounds two products and a sum: a pair of length r moves by at most r (p f 2^-22 + 2^-21).
 ///     A score is at most the sum over pairs of |q| |k|, moved in both, and rounded 64 times more: 2^-18.
-///     Weights move by at most twice what scores move, and the sums round 173 times: 2^-16.
+///     Weights move by at most twice what scores move, and the sums round at most 173 times, once a key: 2^-16.
 std::vector<double> float32_bounds(const TestTensor& q, const TestTensor& k, const TestTensor& v,
                                    const Rotation& rotation) {
-  const std::size_t heads = 9, group = 3, length = 173, num_pairs = 32;
+  const auto size = [](const TestTensor& x, char axis) { return static_cast<std::size_t>(x.view().size(axis)); };
+  const std::size_t heads = size(q, 'H'), group = heads / size(k, 'H'), length = size(q, 'S'), num_pairs = size(q, 'D') / 2;
   const std::vector<double> q_lengths = pair_lengths(q), k_lengths = pair_lengths(k);
   const double largest_value = largest(v.values());
   std::vector<double> bounds;
