@@ -1,15 +1,18 @@
 // rotary attend: attention over q, k and v of a file, with the rotation inside.
-#include <algorithm>
+#include <cmath>
 #include <iostream>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "command.h"
+#include "linear_call.h"
 #include "models/plain_attention.h"
+#include "query_positions.h"
 #include "rotary/attention.hpp"
 #include "rotary/error.hpp"
 #include "rotation_options.h"
+#include "score_bias.h"
 #include "tensors.h"
 
 namespace rotary::cli {
@@ -26,7 +29,10 @@ struct Options {
   Causal causal = Causal::none;
   std::optional<double> scale;
   bool lse = false;
+  BiasOptions bias;
+  LinearOptions linear;
   ThreadOptions threads;
+  const CLI::App* app = nullptr;  // who was asked for what
 };
 
 /// The axes of `x` with another width, for the output.
@@ -41,86 +47,102 @@ OwnTensor lse_like(const ConstTensorView& q) {
   return {without_channels.axes(), without_channels.shape(), q.dtype() == DType::f64 ? DType::f64 : DType::f32};
 }
 
-/// Where the queries stand: as --q-offset or --q-position-ids say; else where the keys do, the last query with the last
-/// key where there are more or fewer queries. Refers to the positions of the keys.
-class QueryPositions {
- public:
-  QueryPositions(const TensorFile& file, const Options& options, const ConstTensorView& q, const ConstTensorView& k,
-                 const ChosenPositions& of_keys)
-      : positions_(of_keys.positions()), length_(of_keys.length()), description_(of_keys.description()) {
-    if (options.q_positions.given()) {
-      chosen_.emplace(file, options.q_positions, q);
-      positions_ = chosen_->positions();
-      length_ = std::max(length_, chosen_->length());
-      description_ = "keys " + of_keys.description() + "; queries " + chosen_->description();
-    } else if (q.size('S') != k.size('S')) {
-      align_at_the_end(options.causal, q.size('S'), k.size('S'));
-      description_ = "keys " + of_keys.description() + "; the last query with the last key";
-    }
-  }
-
-  const Positions& positions() const { return positions_; }
-  std::int64_t length() const { return length_; }  ///< the largest position of queries and keys + 1
-  const std::string& description() const { return description_; }
-
- private:
-  void align_at_the_end(Causal causal, std::int64_t num_queries, std::int64_t num_keys) {
-    const std::string lengths = std::to_string(num_queries) + " queries and " + std::to_string(num_keys) + " keys";
-    if (causal != Causal::bottom_right) {
-      throw Error(ErrorCode::invalid_argument,
-                  ("attend: say with --q-offset or --q-position-ids where the queries stand: there are " + lengths +
-                   ", and only bottom_right puts the last query with the last key")
-                      .c_str());
-    }
-    if (!positions_.position_ids) {
-      positions_.offset += num_keys - num_queries;
-      return;
-    }
-    if (num_queries > num_keys) {
-      throw Error(ErrorCode::invalid_argument, ("attend: say with --q-position-ids where the queries stand: there are " +
-                                                lengths + " with a position id each")
-                                                   .c_str());
-    }
-    positions_.position_ids = positions_.position_ids.slice('S', num_keys - num_queries, num_keys);
-  }
-
-  std::optional<ChosenPositions> chosen_;
-  Positions positions_;
-  std::int64_t length_;
-  std::string description_;
+/// What is read for either kind of attention.
+struct Inputs {
+  ConstTensorView q, k, v;
+  Positions q_positions = {}, k_positions = {};
+  std::optional<Rotation> rotation = {};  // none: for a method or a bias that takes its place
+  double scale = 0;
 };
 
-int run(const Options& options) {
-  if (options.scale && *options.scale == 0) {
-    throw Error(ErrorCode::invalid_argument, "attend: --scale must not be 0: every key would weigh the same");
+bool takes_rotation(const Options& options) {
+  return options.linear.given() ? options.linear.method->turned == Turned::by_rotation : !options.bias.alibi;
+}
+
+bool takes_scale(const Options& options) { return !options.linear.given() || options.linear.method->takes_scale(); }
+
+void attend(const Options& options, const TensorFile& file, const Inputs& in, const TensorView& out, const TensorView& lse,
+            Executor& executor) {
+  AttentionOptions how{
+      .precision = options.precision, .causal = options.causal, .scale = in.scale, .lse = lse, .executor = &executor};
+  if (in.rotation) {
+    how.rotation = &*in.rotation;
+    how.q_positions = in.q_positions;
+    how.k_positions = in.k_positions;
   }
+  ScoreBias bias(file, options.bias, in.q.size('H'));
+  how.attn_mask = bias.scores(in.q, in.k, in.q_positions, in.k_positions, executor);
+  attention(in.q, in.k, in.v, out, how);
+}
+
+void attend_linearly(const Options& options, const TensorFile& file, const Inputs& in, const TensorView& out,
+                     Executor& executor) {
+  LinearOptions linear = options.linear;
+  const ScoreBias bias(file, options.bias, in.q.size('H'));
+  const std::vector<double> decay = bias.decay(options.causal, in.k, in.k_positions);
+  if (!decay.empty()) linear.decay = decay;
+  LinearCall call(linear, file, in.k, in.rotation, options.rotation.base);
+  LinearAttentionOptions& how = call.how();
+  if (how.rotation != nullptr) {
+    how.q_positions = in.q_positions;
+    how.k_positions = in.k_positions;
+  }
+  if (takes_scale(options)) how.feature_map.scale = in.scale;
+  how.is_causal = options.causal != Causal::none;
+  how.cu_seqlens = in.k_positions.cu_seqlens;
+  how.executor = &executor;
+  call.attend(in.q, in.k, in.v, out);
+}
+
+[[noreturn]] void refuse(const std::string& rule) { throw Error(ErrorCode::invalid_argument, ("attend: " + rule).c_str()); }
+
+void check(const Options& options) {
+  if (options.scale && *options.scale == 0) refuse("--scale must not be 0: every key would weigh the same");
+  if (options.linear.given()) {
+    if (options.bias.alibi && !options.linear.decay.empty())
+      refuse("--alibi does not go with --decay: with --linear it is one");
+    return options.linear.check(*options.app);
+  }
+  if (!options.k_positions.cu_seqlens.empty()) {
+    refuse("--cu-seqlens needs --linear: softmax attention takes a sequence a row");
+  }
+  for (const char* name : {"--model", "--layer", "--base", "--head-dim", "--rotary-dim", "--rotary-offset", "--pairing"}) {
+    if (options.bias.alibi && options.app->count(name) > 0) refuse(std::string(name) + " does not go with --alibi");
+  }
+}
+
+int run(const Options& options) {
+  check(options);
   const TensorFile file(options.file.c_str());
-  const ConstTensorView q = view_of(file, options.file, options.q, options.axes);
-  const ConstTensorView k = view_of(file, options.file, options.k, options.axes);
-  const ConstTensorView v = view_of(file, options.file, options.v, options.axes);
-  const ChosenPositions k_positions(file, options.k_positions, k);
-  const QueryPositions q_positions(file, options, q, k, k_positions);
-  const RotationSource source(options.rotation);
-  const Rotation rotation = source.rotation(q_positions.length());
-  if (source.layer() != nullptr) require_plain_attention("attend", *source.layer(), k.size('S'), q_positions.length());
+  Inputs in{.q = view_of(file, options.file, options.q, options.axes),
+            .k = view_of(file, options.file, options.k, options.axes),
+            .v = view_of(file, options.file, options.v, options.axes)};
+  const ChosenPositions k_positions(file, options.k_positions, in.k);
+  const QueryPositions q_positions(file, options.q_positions, options.causal, in.q, in.k, k_positions);
+  in.k_positions = k_positions.positions();
+  in.q_positions = q_positions.positions();
+  in.scale = options.scale.value_or(1 / std::sqrt(static_cast<double>(in.q.size('D'))));
+  if (takes_rotation(options)) {
+    const RotationSource source(options.rotation);
+    in.rotation = source.rotation(q_positions.length());
+    in.scale = options.scale.value_or(source.softmax_scale());
+    if (in.scale == 0 && takes_scale(options)) {
+      refuse("give --scale: this model multiplies its scores by a factor that its description does not state");
+    }
+    if (const LayerRotation* layer = source.layer()) {
+      require_plain_attention("attend", *layer, in.k.size(in.k.has('T') ? 'T' : 'S'), q_positions.length());
+    }
+  }
 
   ThreadPool pool = options.threads.pool();
-  OwnTensor out = output_like(q, v.size('D'));
-  OwnTensor lse = lse_like(q);
-  AttentionOptions how{.rotation = &rotation,
-                       .q_positions = q_positions.positions(),
-                       .k_positions = k_positions.positions(),
-                       .precision = options.precision,
-                       .causal = options.causal,
-                       .scale = options.scale.value_or(source.softmax_scale()),
-                       .executor = &pool};
-  if (options.lse) how.lse = lse.view();
-  attention(q, k, v, out.view(), how);
-
+  OwnTensor out = output_like(in.q, in.v.size('D')), lse = lse_like(in.q);
   std::vector<TensorToWrite> outputs{{"attn_out", out.view()}};
   if (options.lse) outputs.push_back({"lse", lse.view()});
+  if (options.linear.given()) attend_linearly(options, file, in, out.view(), pool);
+  else attend(options, file, in, out.view(), options.lse ? lse.view() : TensorView(), pool);
   write_tensors(options.out.c_str(), outputs);
-  std::cerr << "rotary: positions: " << q_positions.description() << '\n';
+  const bool nothing_turns = options.linear.given() && options.linear.method->turned == Turned::never;
+  if (!nothing_turns) std::cerr << "rotary: positions: " << q_positions.description() << '\n';
   return Exit::right;
 }
 
@@ -133,7 +155,10 @@ void add_attend(CLI::App& program, Command& command) {
       "Turns q and k of FILE by their positions, attends, and writes attn_out to OUT.\n\n"
       "Keys stand at position_ids of FILE, else at 0, 1, 2, …, or as --offset or --position-ids say. Queries stand where\n"
       "the keys do. Where their number differs, bottom_right puts the last query with the last key, as in decoding with a\n"
-      "cache; otherwise --q-offset or --q-position-ids must say it.");
+      "cache; otherwise --q-offset or --q-position-ids must say it.\n\n"
+      "--linear computes linear attention: time grows with the length, memory does not. roformer, rotated, pair-norms and\n"
+      "retention turn features; performer, performer-relu, one-plus-cos and taylor2 turn q and k; elu turns nothing;\n"
+      "cosformer takes --M and lrpe --base in place of a rotation. What is true of the weights is said on stderr.");
   auto options = std::make_shared<Options>();
   app->add_option("FILE", options->file, "safetensors or .npz with q, k and v, not rotated")->required();
   app->add_option("-o,--out", options->out, "What to write: .safetensors, .npz or .npy")
@@ -145,12 +170,16 @@ void add_attend(CLI::App& program, Command& command) {
   add_axes(*app, options->axes);
   options->rotation.add_to(*app);
   options->k_positions.add_to(*app, "", "key");
+  options->k_positions.add_cu_seqlens_to(*app);
   options->q_positions.add_to(*app, "q-", "query");
   add_causal(*app, options->causal, "Which keys a query sees")->required();
   app->add_option("--scale", options->scale, "Of the scores, not 0 (default: the model's; by hand 1 / sqrt(head_dim))");
   app->add_flag("--lse", options->lse, "Write lse too: the logarithm of each query's sum");
   add_precision(*app, options->precision);
+  options->bias.add_to(*app);
+  options->linear.add_to(*app);
   options->threads.add_to(*app);
+  options->app = app;
   app->callback([&command, options] { command = [options] { return run(*options); }; });
 }
 

@@ -53,6 +53,21 @@ ConstTensorView view_of(const TensorFile& file, const std::string& path, const s
   return tensor->view(axes);
 }
 
+const StoredTensor& stored_in(const TensorFile& file, const std::string& name, std::optional<TensorFile>& other) {
+  if (const StoredTensor* tensor = file.find(name.c_str())) return *tensor;
+  other.emplace(name.c_str());
+  if (other->tensors().size() != 1) {
+    throw Error(ErrorCode::invalid_file, (name + ": must hold one tensor, to be taken by its path").c_str());
+  }
+  return other->tensors().front();
+}
+
+ConstTensorView view_as(const StoredTensor& tensor, const std::string& name, const Axes& axes) {
+  if (static_cast<int>(tensor.shape.size()) == axes.rank()) return tensor.view(axes);
+  throw Error(ErrorCode::invalid_file,
+              (name + ": must have the axes " + axes.c_str() + ", got the shape " + shape_text(tensor.shape)).c_str());
+}
+
 std::string tensor_name(const std::string& name) { return name.empty() ? "the tensor" : name; }
 
 OwnTensor::OwnTensor(const Axes& axes, const Dims& shape, DType dtype) : axes_(axes), shape_(shape), dtype_(dtype) {
@@ -105,11 +120,11 @@ std::string ChosenPositions::choose(const TensorFile& file, const PositionOption
     return where;
   };
   if (!options.position_ids.empty()) {
-    const StoredTensor& ids = stored(file, options.position_ids);
+    const StoredTensor& ids = stored_in(file, options.position_ids, own_file_);
     return take(ids, own_file_ ? options.position_ids : options.position_ids + " in the file");
   }
   if (!options.cu_seqlens.empty()) {
-    const StoredTensor& cu_seqlens = stored(file, options.cu_seqlens);
+    const StoredTensor& cu_seqlens = stored_in(file, options.cu_seqlens, own_file_);
     if (cu_seqlens.shape.size() != 1) {
       throw Error(
           ErrorCode::invalid_file,
@@ -123,15 +138,6 @@ std::string ChosenPositions::choose(const TensorFile& file, const PositionOption
   }
   positions_.offset = options.offset.value_or(0);
   return "counted";
-}
-
-const StoredTensor& ChosenPositions::stored(const TensorFile& file, const std::string& name) {
-  if (const StoredTensor* tensor = file.find(name.c_str())) return *tensor;
-  own_file_.emplace(name.c_str());
-  if (own_file_->tensors().size() != 1) {
-    throw Error(ErrorCode::invalid_file, (name + ": a file of positions must hold one tensor").c_str());
-  }
-  return own_file_->tensors().front();
 }
 
 CLI::Option* add_causal(CLI::App& app, Causal& causal, const std::string& help) {

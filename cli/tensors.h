@@ -20,6 +20,12 @@ namespace rotary::cli {
 /// names and axes were said on the command line.
 ConstTensorView view_of(const TensorFile& file, const std::string& path, const std::string& name, const Axes& axes);
 
+/// `name` of `file`, or the only tensor of another file with that path, which `other` then holds.
+const StoredTensor& stored_in(const TensorFile& file, const std::string& name, std::optional<TensorFile>& other);
+
+/// Error (invalid_file) where it has another rank: `name` is what the command line calls it.
+ConstTensorView view_as(const StoredTensor& tensor, const std::string& name, const Axes& axes);
+
 /// "the tensor" for the one without a name in a .npy file.
 std::string tensor_name(const std::string& name);
 
@@ -65,8 +71,6 @@ class ChosenPositions {
   /// What the options choose, and the words for it.
   std::string choose(const TensorFile& file, const PositionOptions& options, const ConstTensorView& x,
                      const std::string& name_in_file);
-  /// Of `file`, or the only one of another file.
-  const StoredTensor& stored(const TensorFile& file, const std::string& name);
 
   std::optional<TensorFile> own_file_;
   Positions positions_;

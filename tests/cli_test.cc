@@ -1,8 +1,6 @@
 // The program, as a shell sees it: stdout, stderr and exit code of every command.
 #include <gtest/gtest.h>
 
-#include <sys/wait.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -17,64 +15,13 @@
 
 #include "base/element.h"
 #include "rotary/tensor_file.hpp"
-#include "support/temporary_folder.h"
+#include "support/program.h"
 #include "support/well_formed_xml.h"
 
 namespace rotary {
 namespace {
 
 using nlohmann::json;
-
-const std::string program = ROTARY_PROGRAM;
-const std::string data = ROTARY_TEST_DATA;
-const std::string capture = data + "/smollm2/layer-00.safetensors";
-const std::string model = " --model " + data + "/smollm2/config.json";
-
-std::string contents(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-struct Result {
-  int code;
-  std::string out, err;
-};
-
-class Program : public testing::Test {
- protected:
-  Result run(const std::string& arguments) const {
-    return shell("'" + program + "' " + arguments + " > '" + folder_.path("out") + "' 2> '" + folder_.path("err") + "'");
-  }
-  Result shell(const std::string& command) const {
-    const int status = std::system(command.c_str());
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), contents(folder_.path("out")),
-            contents(folder_.path("err"))};
-  }
-  /// An error is one sentence on stderr, and nothing on stdout.
-  void expect_error(int code, const std::string& arguments, const std::string& words) const {
-    const Result result = run(arguments);
-    EXPECT_EQ(result.code, code) << arguments << "\n" << result.err;
-    EXPECT_EQ(result.out, "") << arguments;
-    EXPECT_NE(result.err.find("rotary: "), std::string::npos) << arguments << "\n" << result.err;
-    EXPECT_NE(result.err.find(words), std::string::npos) << arguments << "\n" << result.err;
-    EXPECT_EQ(result.err.find('\n'), result.err.size() - 1) << "one line: " << result.err;
-  }
-  std::string made(const std::string& name) const { return folder_.path(name); }
-
-  TemporaryFolder folder_;
-};
-
-/// Not a number where an element is none.
-double largest_difference(const StoredTensor& a, const StoredTensor& b) {
-  EXPECT_EQ(a.shape, b.shape);
-  double largest = 0;
-  for (std::int64_t i = 0; i < a.num_bytes / (bit_size(a.dtype) / 8); ++i) {
-    const double difference = std::abs(load_element(a.dtype, a.data, i) - load_element(b.dtype, b.data, i));
-    if (std::isnan(difference)) return difference;
-    largest = std::max(largest, difference);
-  }
-  return largest;
-}
 
 TEST_F(Program, SaysItsVersionCommitAndInstructionSet) {
   const Result result = run("--version");
@@ -568,95 +515,6 @@ TEST_F(Program, AttendGivesWhatTheModelComputed) {
   EXPECT_EQ(out.at("lse").shape, (std::vector<std::int64_t>{1, 9, 173}));
   ASSERT_EQ(run("attend " + capture + model + " --causal none -o " + made("all.safetensors")).code, 0);
   EXPECT_GT(largest_difference(TensorFile(made("all.safetensors").c_str()).at("attn_out"), real.at("attn_out")), 0.01);
-}
-
-/// The golden cases of tests/data/attention, in float64 from another implementation; float32 is good for 2e-6 of a result
-/// that is at most 1 or so (see the README there).
-class Attend : public Program {
- protected:
-  std::string golden(const std::string& name) const { return data + "/attention/" + name + ".npz"; }
-  std::string command(const std::string& name, const std::string& options) const {
-    return "attend " + golden(name) + " --base 10000 --pairing half -o " + made("out.npz") + " " + options;
-  }
-  void expect_golden(const std::string& name, const std::string& options) const {
-    const Result result = run(command(name, options));
-    ASSERT_EQ(result.code, 0) << result.err;
-    const TensorFile right(golden(name).c_str()), written(made("out.npz").c_str());
-    EXPECT_LT(largest_difference(written.at("attn_out"), right.at("out")), 2e-6) << name << ' ' << options;
-  }
-};
-
-TEST_F(Attend, PutsTheLastQueryWithTheLastKeyUnderBottomRight) {
-  expect_golden("decode_1_40", "--head-dim 20 --causal bottom_right");
-  expect_golden("decode_1_40", "--head-dim 20 --causal bottom_right --offset 1000");  // distances alone matter
-  expect_golden("decode_1_40", "--head-dim 20 --causal none --q-offset 39");
-  expect_golden("causal_bottom_right_5_11", "--head-dim 16 --causal bottom_right");
-  expect_golden("causal_bottom_right_11_5", "--head-dim 16 --causal bottom_right");
-  const Result result = run(command("decode_1_40", "--head-dim 20 --causal bottom_right"));
-  EXPECT_NE(result.err.find("keys counted, 0 to 39; the last query with the last key"), std::string::npos) << result.err;
-}
-
-TEST_F(Attend, PutsTheLastQueryWithTheLastPositionId) {
-  std::vector<std::int64_t> ids(40);
-  for (std::int64_t i = 0; i < 40; ++i) ids[static_cast<std::size_t>(i)] = 7 + i;
-  write_npy(made("ids.npy").c_str(), ConstTensorView(ids.data(), "S", {40}));
-  write_npy(made("last.npy").c_str(), ConstTensorView(&ids.back(), "S", {1}));
-  const std::string how = "--head-dim 20 --causal bottom_right --position-ids " + made("ids.npy");
-  expect_golden("decode_1_40", how);
-  expect_golden("decode_1_40", how + " --q-position-ids " + made("last.npy"));
-  expect_golden("decode_1_40", how + " --q-offset 46");
-  expect_error(2, command("decode_1_40", "--head-dim 20 --causal bottom_right --position-ids " + made("last.npy")),
-               "got 1 for 40 tokens");
-  write_npy(made("five.npy").c_str(), ConstTensorView(ids.data(), "S", {5}));
-  expect_error(
-      2, command("causal_bottom_right_11_5", "--head-dim 16 --causal bottom_right --position-ids " + made("five.npy")),
-      "--q-position-ids");
-}
-
-TEST_F(Attend, TakesPositionsOfQueriesByThemselves) {
-  expect_golden("causal_top_left_5_11", "--head-dim 16 --causal top_left --q-offset 0");
-  expect_golden("position_ids_scattered",
-                "--head-dim 16 --causal none --position-ids k_position_ids --q-position-ids q_position_ids");
-}
-
-TEST_F(Attend, TakesItsScaleFromTheCommandLine) {
-  expect_golden("decode_1_40", "--head-dim 20 --causal bottom_right --scale 0.22360679774997896");
-  ASSERT_EQ(run(command("decode_1_40", "--head-dim 20 --causal bottom_right --scale 0.5")).code, 0);
-  EXPECT_GT(largest_difference(TensorFile(made("out.npz").c_str()).at("attn_out"),
-                               TensorFile(golden("decode_1_40").c_str()).at("out")),
-            1e-3);
-  expect_error(2, command("decode_1_40", "--head-dim 20 --causal bottom_right --scale 0"), "--scale must not be 0");
-}
-
-TEST_F(Attend, RefusesALayerWhoseWindowHidesKeys) {
-  const std::string windowed = folder_.write("config.json", R"({"model_type": "mistral", "hidden_size": 576,
-      "num_hidden_layers": 1, "num_attention_heads": 9, "num_key_value_heads": 3, "rope_theta": 100000,
-      "sliding_window": 172})");
-  expect_error(4, "attend " + capture + " --model " + windowed + " --causal bottom_right -o " + made("a.npz"), "172");
-}
-
-TEST_F(Attend, RefusesALayerThatNormalisesWhatHasTurned) {
-  const std::string normed = folder_.write("config.json", R"({"model_type": "hunyuan_v1_dense", "hidden_size": 576,
-      "num_hidden_layers": 1, "num_attention_heads": 9, "num_key_value_heads": 3, "head_dim": 64, "rope_theta": 10000})");
-  expect_error(4, "attend " + capture + " --model " + normed + " --causal bottom_right -o " + made("a.npz"),
-               "after they turn");
-}
-
-/// Without channels they have no bytes in the file, but the output would have channels.
-TEST_F(Attend, RefusesMoreQueriesThanMemoryHolds) {
-  const std::int64_t many = std::int64_t{1} << 60;
-  write_npz(made("many.npz").c_str(), {{"q", {nullptr, DType::f32, "BHSD", {1, 1, many, 0}}},
-                                       {"k", {nullptr, DType::f32, "BHSD", {1, 0, 1, 20}}},
-                                       {"v", {nullptr, DType::f32, "BHSD", {1, 0, 1, 20}}}});
-  expect_error(3,
-               "attend " + made("many.npz") + " --base 10000 --pairing half --head-dim 20 --causal bottom_right -o " +
-                   made("out.npz"),
-               "out of memory");
-}
-
-TEST_F(Attend, RefusesToGuessWhereQueriesStand) {
-  expect_error(2, command("causal_top_left_5_11", "--head-dim 16 --causal top_left"), "5 queries and 11 keys");
-  expect_error(2, command("decode_1_40", "--head-dim 20 --causal none"), "--q-offset");
 }
 
 TEST_F(Program, PrecisionNeedsNoModelAndNoPairing) {

@@ -161,7 +161,7 @@ ROTARY_API LinearWeights linear_weights(const ConstTensorView& q, const ConstTen
 /// What is true of a method's weights, whatever q and k are.
 struct WeightKinds {
   bool relative;      ///< they depend on positions through distances alone (favor_plus before_map: only on average)
-  bool non_negative;  ///< of cosFormer: up to the distance M
+  bool non_negative;  ///< of lifted features: while no pair has turned by a right angle; of cosFormer: up to the distance M
   bool sum_to_one;    ///< of each row, where its denominator is not 0
 };
 

@@ -1,0 +1,150 @@
+#include "linear_call.h"
+
+#include <cmath>
+#include <iostream>
+#include <numbers>
+
+#include "base/element.h"
+#include "command.h"
+#include "output.h"
+#include "rotary/error.hpp"
+#include "rotary/frequencies.hpp"
+#include "tensors.h"
+
+namespace rotary::cli {
+namespace {
+
+/// Of the authors' code for the generalised attention.
+constexpr double performer_relu_epsilon = 1e-3;
+
+/// A pair per channel, at base^(-p / d).
+Rotation rotation_per_channel(std::int64_t head_dim, double base) {
+  return Rotation({.head_dim = 2 * head_dim,
+                   .pairing_in = Pairing::half,
+                   .inv_freq = default_frequencies(base, 2 * head_dim).inv_freq});
+}
+
+double mean_squared_length(const ConstTensorView& x) {
+  const char tokens = x.has('T') ? 'T' : 'S';
+  double sum = 0;
+  for (std::int64_t b = 0; b < x.size('B'); ++b) {
+    for (std::int64_t h = 0; h < x.size('H'); ++h) {
+      for (std::int64_t s = 0; s < x.size(tokens); ++s) {
+        for (std::int64_t d = 0; d < x.size('D'); ++d) {
+          const double number = load_element(
+              x.dtype(), x.data(), b * x.stride('B') + h * x.stride('H') + s * x.stride(tokens) + d * x.stride('D'));
+          sum += number * number;
+        }
+      }
+    }
+  }
+  const std::int64_t count = x.size('B') * x.size('H') * x.size(tokens);
+  return count == 0 ? 0 : sum / static_cast<double>(count);
+}
+
+/// Up to which distance no pair has turned by more than a right angle.
+double quarter_turn(const Rotation& rotation) { return std::numbers::pi / 2 / rotation.max_abs_inv_freq(); }
+
+std::string warning_of(const LinearAttentionOptions& how, const WeightKinds& kinds) {
+  std::string text;
+  const auto add = [&](const std::string& clause) { text += (text.empty() ? "weights " : ", ") + clause; };
+  if (!kinds.non_negative) add("can be negative");
+  else if (how.rotate == Rotate::lifted) add("can be negative beyond the distance " + number(quarter_turn(*how.rotation)));
+  if (!kinds.sum_to_one) add("need not sum to 1");
+  if (!kinds.relative) add("do not depend on distances alone");
+  if (!kinds.non_negative && how.normalizer == Normalizer::rotated) {
+    text += "; what their sum is divided by can come near 0 or below it";
+  }
+  return text;
+}
+
+/// Choromanski et al. 2021, lemma 2: the relative variance of one weight is (e^|q' + k'|^2 - 1) / m. Of queries and keys at
+/// right angles, which is typical.
+std::string deviation(const ConstTensorView& q, const ConstTensorView& k, const FeatureMap& map) {
+  const double scale = map.scale != 0 ? map.scale : 1 / std::sqrt(static_cast<double>(q.size('D')));
+  const double squares = scale * (mean_squared_length(q) + mean_squared_length(k));
+  const auto num_features = static_cast<double>(map.projection.size('N'));
+  return "one weight is off by about " + number(100 * std::sqrt(std::expm1(squares) / num_features), 2) +
+         " % of itself: " + number(num_features, 9) + " features, |q'|^2 + |k'|^2 = " + number(squares, 3) + " on average";
+}
+
+}  // namespace
+
+LinearCall::LinearCall(const LinearOptions& options, const TensorFile& file, const ConstTensorView& k,
+                       const std::optional<Rotation>& rotation, double base)
+    : options_(options), method_(*options.method) {
+  how_.feature_map.features = method_.takes_map() ? options.map : method_.features;
+  how_.rotate = method_.rotate;
+  how_.normalizer = method_.normalizer;
+  how_.chunk_size = options.chunk_size;
+  take_rotation(k, rotation, base);
+  take_projection(file, k);
+  take_decay(k);
+  take_padding(file, k);
+}
+
+void LinearCall::take_rotation(const ConstTensorView& k, const std::optional<Rotation>& rotation, double base) {
+  if (method_.turned == Turned::by_rotation) rotation_ = rotation;
+  if (method_.turned == Turned::by_cosine) rotation_ = cosformer_rotation(k.size('D'), options_.M);
+  if (method_.turned == Turned::by_channel) rotation_ = rotation_per_channel(k.size('D'), base);
+  if (rotation_) how_.rotation = &*rotation_;
+}
+
+void LinearCall::take_projection(const TensorFile& file, const ConstTensorView& k) {
+  if (!method_.takes_projection()) return;
+  ConstTensorView& projection = how_.feature_map.projection;
+  if (method_.features == Features::favor_relu) how_.feature_map.epsilon = performer_relu_epsilon;
+  if (!options_.projection.empty()) {
+    const StoredTensor& stored = stored_in(file, options_.projection, projection_file_);
+    projection = view_as(stored, options_.projection, "ND");
+  } else {
+    projection_ = favor_projection(options_.num_features, k.size('D'), options_.seed);
+    projection = {projection_.data(), "ND", {options_.num_features, k.size('D')}};
+  }
+}
+
+void LinearCall::take_decay(const ConstTensorView& k) {
+  const std::int64_t heads = k.size('H');
+  decay_ = options_.decay;
+  if (decay_.size() == 1) decay_.resize(static_cast<std::size_t>(heads), decay_[0]);
+  if (decay_.empty() && method_.name == std::string("retention")) {
+    for (std::int64_t h = 0; h < heads; ++h) decay_.push_back(1 - std::exp2(-5 - static_cast<double>(h)));
+  }
+  if (!decay_.empty()) how_.decay = {decay_.data(), "H", {static_cast<std::int64_t>(decay_.size())}};
+}
+
+void LinearCall::take_padding(const TensorFile& file, const ConstTensorView& k) {
+  if (options_.padding.empty()) return;
+  const StoredTensor& stored = stored_in(file, options_.padding, padding_file_);
+  const Axes axes = k.has('T') ? "T" : stored.shape.size() == 1 ? "S" : "BS";
+  how_.key_padding_mask = view_as(stored, options_.padding, axes);
+}
+
+void LinearCall::attend(const ConstTensorView& q, const ConstTensorView& k, const ConstTensorView& v,
+                        const TensorView& out) {
+  const LinearAttentionReport report = linear_attention(q, k, v, out, how_);
+  const WeightKinds kinds = weight_kinds(how_);
+  const std::string start = std::string("rotary: ") + method_.name + ": ";
+  if (const std::string warning = warning_of(how_, kinds); !warning.empty()) {
+    std::cerr << "rotary: note: " << method_.name << ": " << warning << '\n';
+  }
+  if (method_.features == Features::favor_plus) std::cerr << start << deviation(q, k, how_.feature_map) << '\n';
+  if (options_.json) {
+    print_json({{"method", method_.name},
+                {"num_features", num_features(how_.feature_map, q.size('D'))},
+                {"relative", kinds.relative},
+                {"non_negative", kinds.non_negative},
+                {"non_negative_within", how_.rotate == Rotate::lifted ? Json(quarter_turn(*how_.rotation)) : Json()},
+                {"sum_to_one", kinds.sum_to_one},
+                {"num_rows", report.num_rows},
+                {"num_zero_rows", report.num_zero_rows},
+                {"num_negative_denominators", report.num_negative_denominators},
+                {"worst_condition", report.worst_condition}});
+    return;
+  }
+  std::cerr << start << report.num_rows << " rows, " << report.num_zero_rows << " of them zeros; "
+            << report.num_negative_denominators << " negative denominators, worst condition "
+            << number(report.worst_condition, 4) << '\n';
+}
+
+}  // namespace rotary::cli

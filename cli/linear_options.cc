@@ -1,0 +1,94 @@
+#include "linear_options.h"
+
+#include <algorithm>
+#include <array>
+#include <initializer_list>
+
+#include "base/fail.h"
+#include "command.h"
+#include "rotary/error.hpp"
+
+namespace rotary::cli {
+namespace {
+
+constexpr std::array methods{
+    LinearMethod{"elu", Features::elu_plus_1, Turned::never, Rotate::after_map, Normalizer::features},
+    LinearMethod{"roformer", Features::elu_plus_1, Turned::by_rotation, Rotate::after_map, Normalizer::features},
+    LinearMethod{"rotated", Features::elu_plus_1, Turned::by_rotation, Rotate::after_map, Normalizer::rotated},
+    LinearMethod{"pair-norms", Features::elu_plus_1, Turned::by_rotation, Rotate::after_map, Normalizer::pair_norms},
+    LinearMethod{"performer", Features::favor_plus, Turned::by_rotation, Rotate::before_map, Normalizer::features},
+    LinearMethod{"performer-relu", Features::favor_relu, Turned::by_rotation, Rotate::before_map, Normalizer::features},
+    LinearMethod{"one-plus-cos", Features::one_plus_cos, Turned::by_rotation, Rotate::before_map, Normalizer::features},
+    LinearMethod{"taylor2", Features::taylor2, Turned::by_rotation, Rotate::before_map, Normalizer::features},
+    LinearMethod{"cosformer", Features::relu, Turned::by_cosine, Rotate::lifted, Normalizer::rotated},
+    LinearMethod{"lrpe", Features::elu_plus_1, Turned::by_channel, Rotate::lifted, Normalizer::none},
+    LinearMethod{"retention", Features::identity, Turned::by_rotation, Rotate::after_map, Normalizer::none},
+};
+
+using Names = std::initializer_list<const char*>;
+
+[[noreturn]] void refuse(const std::string& rule) { throw Error(ErrorCode::invalid_argument, ("attend: " + rule).c_str()); }
+
+}  // namespace
+
+void LinearOptions::add_to(CLI::App& app) {
+  std::vector<std::pair<std::string, const LinearMethod*>> choices;
+  choices.reserve(methods.size());
+  for (const LinearMethod& one : methods) choices.emplace_back(one.name, &one);
+  auto* linear = add_choice<const LinearMethod*>(app, "--linear", method, std::move(choices),
+                                                 "Linear attention by this method, instead of softmax attention");
+  const auto with_linear = [&](CLI::Option* option) { return option->needs(linear); };
+  with_linear(add_choice<Features>(
+      app, "--map", map, {{"elu", Features::elu_plus_1}, {"relu", Features::relu}, {"identity", Features::identity}},
+      "roformer, rotated, pair-norms: the features (default: elu, which is elu + 1)"));
+  auto* projection_option = with_linear(
+      app.add_option("--projection", projection, "performer: tensor of FILE, or a file, with a row per feature"));
+  auto* features_option = with_linear(app.add_option("--features", num_features, "performer: how many features to draw"));
+  features_option->check(at_least(1))->excludes(projection_option);
+  with_linear(app.add_option("--seed", seed, "performer: draw them from this seed (default: 0)"))->needs(features_option);
+  with_linear(app.add_option("--M", M, "cosformer: the distance at which a weight reaches 0, a constant of the model"));
+  with_linear(app.add_option("--decay", decay,
+                             "What a token leaves of each earlier key, above 0 and at most 1: one number, or one per KV\n"
+                             "head, with commas (default: 1; retention: RetNet's, 1 - 2^(-5 - h) of KV head h)"))
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  with_linear(
+      app.add_option("--padding", padding, "Tensor of FILE, or a file, of booleans: true for a key that is a token"));
+  with_linear(app.add_option("--chunk", chunk_size, "Tokens that are multiplied together (default: 32)"))
+      ->check(at_least(1));
+  with_linear(app.add_flag("--json", json, "Print the report as JSON"));
+}
+
+void LinearOptions::check(const CLI::App& app) const {
+  const std::string linear = std::string("--linear ") + method->name;
+  const auto refuse_unless = [&](bool fits, const Names& names, const std::string& why) {
+    for (const char* name : names) {
+      if (!fits && app.count(name) > 0) refuse(sentence(name, " does not go with ", linear, ": ", why));
+    }
+  };
+  const auto require = [&](bool needed, const Names& names, const std::string& rule) {
+    const bool given = std::any_of(names.begin(), names.end(), [&](const char* name) { return app.count(name) > 0; });
+    if (needed && !given) refuse(linear + " needs " + rule);
+  };
+  const std::string no_rotation = method->turned == Turned::never       ? "nothing turns"
+                                  : method->turned == Turned::by_cosine ? "every channel turns by pi / (2 M)"
+                                                                        : "its frequencies are one per channel, by --base";
+  refuse_unless(method->turned == Turned::by_rotation,
+                {"--model", "--layer", "--head-dim", "--rotary-dim", "--rotary-offset", "--pairing"}, no_rotation);
+  refuse_unless(method->turned == Turned::by_rotation || method->turned == Turned::by_channel, {"--base"}, no_rotation);
+  refuse_unless(method->turned != Turned::never, {"--offset", "--position-ids", "--q-offset", "--q-position-ids"},
+                no_rotation);
+  refuse_unless(method->takes_map(), {"--map"}, "the method says what its features are");
+  refuse_unless(method->takes_projection(), {"--features", "--seed", "--projection"}, "it has no projection");
+  refuse_unless(method->turned == Turned::by_cosine, {"--M"}, "only cosformer has it");
+  refuse_unless(method->takes_scale(), {"--scale"}, "only taylor2 and the performers scale their scores");
+  refuse_unless(false, {"--lse"}, "there is no exponential whose sum could be written");
+  refuse_unless(false, {"--precision"}, "its angles are always exact");
+  require(method->turned == Turned::by_cosine, {"--M"},
+          "--M: the distance at which a weight reaches 0. It is a constant of the model and not the length, or every sum "
+          "that is kept would be wrong as soon as the length grows");
+  require(method->turned == Turned::by_channel, {"--base"}, "--base: channel p of d turns by base^(-p / d) per position");
+  require(method->takes_projection(), {"--features", "--projection"}, "--features N (with --seed S) or --projection");
+}
+
+}  // namespace rotary::cli

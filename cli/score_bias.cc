@@ -1,0 +1,81 @@
+#include "score_bias.h"
+
+#include <cmath>
+
+#include "rotary/error.hpp"
+
+namespace rotary::cli {
+namespace {
+
+[[noreturn]] void unsupported(const std::string& rule) { throw Error(ErrorCode::unsupported, ("attend: " + rule).c_str()); }
+
+/// Whether every token stands one position after the one before it.
+bool step_by_one(const ConstTensorView& x, const Positions& positions) {
+  const ConstTensorView& ids = positions.position_ids;
+  if (!ids) return true;
+  for (std::int64_t b = 0; b < ids.size('B'); ++b) {
+    const ConstTensorView row = ids.has('B') ? ids.slice('B', b, b + 1) : ids;
+    const ConstTensorView first_row = x.has('B') ? x.slice('B', 0, 1) : x;
+    for (std::int64_t s = 0; s + 1 < x.size('S'); ++s) {
+      const auto position = [&](std::int64_t token) {
+        return position_range(first_row.slice('S', token, token + 1), {.position_ids = row.slice('S', token, token + 1)})
+            .highest;
+      };
+      if (position(s + 1) - position(s) != 1) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+void BiasOptions::add_to(CLI::App& app) {
+  auto* tensor =
+      app.add_option("--mask", mask,
+                     "Tensor of FILE, or a file, to add to the scores: queries x keys, before them heads, before\n"
+                     "those batch rows");
+  app.add_flag("--alibi", alibi, "Add ALiBi's bias to the scores, in place of a rotation")->excludes(tensor);
+}
+
+ScoreBias::ScoreBias(const TensorFile& file, const BiasOptions& options, std::int64_t num_q_heads) {
+  if (!options.mask.empty()) {
+    const StoredTensor& stored = stored_in(file, options.mask, mask_file_);
+    const std::size_t rank = stored.shape.size();
+    mask_ = view_as(stored, options.mask, rank == 2 ? "QK" : rank == 3 ? "HQK" : "BHQK");
+  }
+  if (options.alibi) slopes_ = alibi_slopes(num_q_heads);
+}
+
+ConstTensorView ScoreBias::scores(const ConstTensorView& q, const ConstTensorView& k, const Positions& q_positions,
+                                  const Positions& k_positions, Executor& executor) {
+  if (slopes_.empty()) return mask_;
+  alibi_.emplace("BHQK", Dims{q.size('B'), q.size('H'), q.size('S'), k.size('S')},
+                 q.dtype() == DType::f64 ? DType::f64 : DType::f32);
+  position_bias(alibi_->view(), PositionBias::alibi(slopes_),
+                {.q_positions = q_positions, .k_positions = k_positions, .executor = &executor});
+  return alibi_->view();
+}
+
+std::vector<double> ScoreBias::decay(Causal causal, const ConstTensorView& k, const Positions& positions) const {
+  if (mask_) {
+    unsupported(
+        "--mask does not go with --linear: keys are summed before any query comes, so that nothing can be added to "
+        "one query's scores; --padding leaves out keys for all queries");
+  }
+  if (slopes_.empty()) return {};
+  require_factorable(PositionBias::alibi(slopes_), causal);
+  if (!step_by_one(k, positions)) {
+    unsupported("--alibi with --linear is a decay from token to token: positions must grow by 1");
+  }
+  if (k.size('H') != static_cast<std::int64_t>(slopes_.size())) {
+    unsupported(
+        "--alibi with --linear is a decay of the sums, of which each KV head has one: there must be as many query "
+        "heads, got " +
+        std::to_string(slopes_.size()) + " for " + std::to_string(k.size('H')));
+  }
+  std::vector<double> decay;
+  for (const double slope : slopes_) decay.push_back(std::exp(-slope));
+  return decay;
+}
+
+}  // namespace rotary::cli

@@ -1,0 +1,40 @@
+// What attend adds to the scores: a tensor of the file, or ALiBi.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "rotary/position_bias.hpp"
+#include "tensors.h"
+
+namespace rotary::cli {
+
+struct BiasOptions {
+  std::string mask;  ///< the name of a tensor in the file, or a file with one tensor
+  bool alibi = false;
+
+  void add_to(CLI::App& app);
+};
+
+class ScoreBias {
+ public:
+  ScoreBias(const TensorFile& file, const BiasOptions& options, std::int64_t num_q_heads);
+
+  /// For softmax attention; not given where nothing is added.
+  ConstTensorView scores(const ConstTensorView& q, const ConstTensorView& k, const Positions& q_positions,
+                         const Positions& k_positions, Executor& executor);
+  /// For linear attention: what each KV head keeps of a key from token to token; empty where nothing is added. Error
+  /// (unsupported) for what it cannot do.
+  std::vector<double> decay(Causal causal, const ConstTensorView& k, const Positions& positions) const;
+
+ private:
+  std::optional<TensorFile> mask_file_;
+  ConstTensorView mask_;
+  std::vector<double> slopes_;
+  std::optional<OwnTensor> alibi_;
+};
+
+}  // namespace rotary::cli
