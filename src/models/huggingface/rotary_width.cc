@@ -30,8 +30,6 @@ class WidthReader {
   }
 
  private:
-  const SortRope* rope() const { return part_.family.rope_of(question_.sort); }
-
   std::optional<Found<double>> given_share() const {
     if (question_.share_of_layer) return question_.share_of_layer;
     const std::string key =
@@ -87,7 +85,8 @@ class WidthReader {
   }
 
   std::int64_t default_width() {
-    const double otherwise = rope() != nullptr && rope()->partial != 0 ? rope()->partial : part_.family.slice.otherwise;
+    const SortRope* const own = part_.family.rope_of(question_.sort);
+    const double otherwise = own != nullptr && own->partial != 0 ? own->partial : part_.family.slice.otherwise;
     if (part_.family.slice.kind == Slice::Kind::channels) {
       const auto width = static_cast<std::int64_t>(otherwise);
       if (width == 0) return taken(question_.head_dim, part_.code("turns the whole head"));
