@@ -52,6 +52,8 @@ enum class Normalizer : std::uint8_t {
 ROTARY_API const char* name(Rotate rotate) noexcept;
 ROTARY_API const char* name(Normalizer normalizer) noexcept;
 
+struct LinearAttentionOptions;
+
 /// The sums over all keys so far, from one call to the next; starts empty. Plain numbers: copy it to branch off. A call
 /// that fails leaves it as it is.
 class ROTARY_API LinearState {
@@ -64,6 +66,20 @@ class ROTARY_API LinearState {
   void clear() noexcept { num_rows_ = 0; }
   DType dtype() const noexcept { return dtype_; }
   std::int64_t num_bytes() const noexcept;
+
+  /// Adds the sums of the tokens that come next, which other calls made by the same method from a state that was empty: as if
+  /// one call had gone over all of them, up to rounding. So parts of a stream can be summed at the same time and then brought
+  /// together, in any grouping. Under a decay `passed` says what the later part leaves of an earlier key: decay to the power
+  /// of its number of tokens (of a part that was itself combined, the product); axes among B and H, f32 or f64, above 0 and
+  /// at most 1. Error (invalid_argument) for states of two shapes or dtypes; this one is then left as it is.
+  void combine(const LinearState& later, const ConstTensorView& passed = {});
+
+  /// Moves the origin: from now on every position is `distance` less, those of the keys in here and those of later calls.
+  /// Where weights depend on distances alone nothing else changes. An endless stream keeps its positions small in this way;
+  /// in float32 each call adds an error of at most 2^-22 of the sums. `options` are those of the calls: a rotation after_map
+  /// or lifted. Error (invalid_argument) otherwise; Error (unsupported) before_map, where a map lies between the rotation and
+  /// the sums.
+  void rebase(double distance, const LinearAttentionOptions& options);
 
   /// sum b v^T, axes "BHND": batch rows (or packed sequences), KV heads, features (of a lifted map twice as many), values.
   /// favor_plus: without its 1 / sqrt(m), and divided by exp(log_scale).

@@ -24,6 +24,9 @@ struct LinearStateAccess {
   static bool fixed_dtype(const LinearState& state) noexcept { return !state.any_dtype_ || !state.empty(); }
   template <class T>
   static LinearSums<T> sums(LinearState& state, std::int64_t row, std::int64_t kv_head) noexcept;
+  /// Adds the sums of a later part to those of one row and head, of which `passed` is left.
+  template <class T>
+  static void add(LinearState& state, LinearState& later, std::int64_t row, std::int64_t kv_head, T passed) noexcept;
 };
 
 }  // namespace rotary
