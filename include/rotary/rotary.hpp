@@ -30,3 +30,4 @@
 #include "rotary/verify.hpp"
 #include "rotary/version.hpp"
 #include "rotary/warning.hpp"
+#include "rotary/xpos.hpp"
