@@ -15,6 +15,11 @@ void check_bias_view(const char* operation, const TensorView& out, std::int64_t 
     fail_argument(operation, "out must have ", num_heads, " heads along H, got ", out.size('H'));
   }
   if (overlaps_itself(out)) fail_argument(operation, "the elements of out must not overlap each other");
+  check_bias_positions(operation, out, q_positions, k_positions);
+}
+
+void check_bias_positions(const char* operation, const TensorView& out, const Positions& q_positions,
+                          const Positions& k_positions) {
   for (const Positions& positions : {q_positions, k_positions}) {
     check_apart(operation, "out", out, "the positions", positions.position_ids);
     check_apart(operation, "out", out, "the positions", positions.offsets);

@@ -14,6 +14,10 @@ namespace rotary {
 void check_bias_view(const char* operation, const TensorView& out, std::int64_t num_heads, const Positions& q_positions,
                      const Positions& k_positions);
 
+/// The last of it.
+void check_bias_positions(const char* operation, const TensorView& out, const Positions& q_positions,
+                          const Positions& k_positions);
+
 enum class PositionNumbers { any, whole };
 
 /// Where the tokens of one side stand.

@@ -19,4 +19,18 @@ double shaw_score(const ConstTensorView& q, const ConstTensorView& table, std::i
   return scale * sum;
 }
 
+std::vector<double> shaw_value(const ConstTensorView& table, std::int64_t head, const std::vector<double>& weights,
+                               const std::vector<std::int64_t>& distances) {
+  const std::int64_t reach = (table.size('N') - 1) / 2;
+  std::vector<double> sum(static_cast<std::size_t>(table.size('D')));
+  for (std::size_t j = 0; j < weights.size(); ++j) {
+    const std::int64_t row = std::max(-reach, std::min(reach, distances[j])) + reach;
+    const ConstTensorView vector = table.select('H', head).select('N', row);
+    for (std::size_t d = 0; d < sum.size(); ++d) {
+      sum[d] += weights[j] * load_element(vector.dtype(), vector.data(), static_cast<std::int64_t>(d) * vector.stride('D'));
+    }
+  }
+  return sum;
+}
+
 }  // namespace rotary::reference
