@@ -14,106 +14,15 @@
 #include "reference/attention.h"
 #include "rotary/frequencies.hpp"
 #include "rotary/rotate.hpp"
+#include "support/attention_case.h"
 #include "support/error_sentence.h"
 #include "support/test_tensor.h"
 
 namespace rotary {
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
-constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-constexpr DType dtypes[] = {DType::f64, DType::f32, DType::f16, DType::bf16};
-
-struct Sizes {
-  std::int64_t batch = 1, num_q_heads = 1, num_kv_heads = 1, num_queries = 1, num_keys = 1, head_dim = 8, value_dim = 8;
-};
-
-/// Inputs at random, outputs full of NaN.
-struct Case {
-  explicit Case(const Sizes& s, DType dtype = DType::f32, const Layout& layout = {})
-      : sizes(s),
-        q(dtype, "BHSD", {s.batch, s.num_q_heads, s.num_queries, s.head_dim}, layout),
-        k(dtype, "BHSD", {s.batch, s.num_kv_heads, s.num_keys, s.head_dim}, layout),
-        v(dtype, "BHSD", {s.batch, s.num_kv_heads, s.num_keys, s.value_dim}, layout),
-        out(dtype, "BHSD", {s.batch, s.num_q_heads, s.num_queries, s.value_dim}, layout),
-        lse(DType::f64, "BHS", {s.batch, s.num_q_heads, s.num_queries}),
-        mask(DType::f32, "BHQK", {s.batch, s.num_q_heads, s.num_queries, s.num_keys}) {
-    q.fill_at_random(1);
-    k.fill_at_random(2);
-    v.fill_at_random(3);
-    mask.fill(0);
-    options.lse = lse;
-  }
-
-  void attend() { attention(q, k, v, out, options); }
-
-  Sizes sizes;
-  TestTensor q, k, v, out, lse, mask;
-  AttentionOptions options;
-};
-
-Rotation plain_rotation(std::int64_t head_dim, std::int64_t rotary_dim, Pairing pairing = Pairing::half) {
-  return Rotation({.head_dim = head_dim,
-                   .rotary_dim = rotary_dim,
-                   .pairing_in = pairing,
-                   .inv_freq = default_frequencies(10000, rotary_dim).inv_freq});
-}
-
-/// The largest sum of |scale q_d k_d| over d: what the rounding errors of a score are relative to.
-double largest_score(const Case& c) {
-  const double scale =
-      c.options.scale != 0 ? std::abs(c.options.scale) : 1 / std::sqrt(static_cast<double>(c.sizes.head_dim));
-  double q = 0, k = 0;
-  for (const double x : c.q.values()) q = std::max(q, std::abs(x));
-  for (const double x : c.k.values()) k = std::max(k, std::abs(x));
-  return scale * q * k * static_cast<double>(c.sizes.head_dim) /
-         2;  // numbers at random: mean of |x y| below a half of the largest
-}
-
-/// Half a unit in the last place of 1.
-double unit_roundoff(DType dtype) {
-  switch (dtype) {
-    case DType::f64: return 0x1p-53;
-    case DType::f32: return 0x1p-24;
-    case DType::f16: return 0x1p-11;
-    default: return 0x1p-8;
-  }
-}
-
-/// A score is a sum of products, each off by a unit roundoff of its own size or so; weights are off, relatively, by what
-/// scores are off; a mean of values is off by that times the largest value, 2. The factor 4 stands for the rotation, exp,
-/// the two sums and the division. 16-bit inputs are exact in float32; only the result is rounded once more.
-double tolerance(const Case& c) {
-  const DType dtype = c.out.view().dtype();
-  const double computed = dtype == DType::f64 ? 0x1p-53 : 0x1p-24;
-  return 2 * (4 * computed * (1 + largest_score(c)) + (bit_size(dtype) == 16 ? unit_roundoff(dtype) : 0));
-}
-
-void expect_agrees_with_reference(Case& c, const std::string& what) {
-  c.attend();
-  TestTensor out(DType::f64, "BHSD", c.out.view().shape()), lse(DType::f64, "BHS", c.lse.view().shape());
-  AttentionOptions options = c.options;
-  options.lse = lse;
-  reference::attention(c.q, c.k, c.v, out, options);
-  double worst = 0, worst_lse = 0;
-  for (std::int64_t i = 0; i < out.size(); ++i) {
-    const double difference = std::abs(out[i] - c.out[i]);
-    if (!(difference <= worst)) worst = difference;
-  }
-  for (std::int64_t i = 0; i < lse.size(); ++i) {
-    if (lse[i] == c.lse[i]) continue;  // both -infinity
-    const double difference = std::abs(lse[i] - c.lse[i]);
-    if (!(difference <= worst_lse)) worst_lse = difference;
-  }
-  EXPECT_LE(worst, tolerance(c)) << what;
-  EXPECT_LE(worst_lse, tolerance(c)) << what;
-  EXPECT_TRUE(c.out.guards_intact()) << what;
-}
-
-std::vector<double> attended(Case& c) {
-  c.attend();
-  return c.out.values();
-}
+using Case = AttentionCase;
+using Sizes = AttentionSizes;
 
 // ---- agreement with the definition ----
 
@@ -753,7 +662,7 @@ TEST(Attention, NamesTheRuleThatIsBroken) {
   EXPECT_EQ(sentence([&](Case& c) {
               attend_with(c, c.q, TestTensor(DType::f32, "THD", {5, 2, 8}), c.v);
             }),
-            "attention: k must be one sequence per batch row (axis S), got packed tokens \"THD\"");
+            "attention: packed tokens (axis T) need cu_seqlens");
   EXPECT_EQ(sentence([&](Case& c) {
               attend_with(c, c.q, TestTensor(DType::f32, "BKSD", {2, 2, 5, 8}), c.v);
             }),
@@ -774,12 +683,8 @@ TEST(Attention, NamesTheRuleThatIsBroken) {
             "attention: the number of query heads must be a multiple of the number of KV heads, got 5 and 2");
   EXPECT_EQ(sentence([&](Case& c) { c.options.scale = nan; }), "attention: scale must be finite, got nan");
 
-  EXPECT_EQ(
-      sentence([&](Case& c) {
-        const bool seen[5] = {};
-        c.options.attn_mask = ConstTensorView(seen, DType::boolean, "K", {5});
-      }),
-      "attention: attn_mask is added to the scores: make a boolean one 0 where a key may be seen and -infinity elsewhere");
+  EXPECT_EQ(sentence([&](Case& c) { c.options.attn_mask = whole("K", {5}); }),
+            "attention: attn_mask must be float64, float32, float16, bfloat16 or boolean, got int64");
   EXPECT_EQ(sentence([&](Case& c) { c.options.attn_mask = c.mask.view().permuted("BHKQ").slice('K', 0, 4); }),
             "attention: attn_mask must have the length 5 or 1 along K, got 4");
   EXPECT_EQ(sentence([&](Case& c) { c.options.attn_mask = c.q.view(); }),
@@ -798,13 +703,13 @@ TEST(Attention, NamesTheRuleThatIsBroken) {
 
   const Rotation other = plain_rotation(10, 10), fitting = plain_rotation(8, 8);
   const AngleTable table = AngleTable::build(fitting, 0, 4);
-  for (const auto& say : std::vector<std::function<void(AttentionOptions&)>>{
-           [](AttentionOptions& o) { o.q_positions = {.offset = 1}; }, [&](AttentionOptions& o) { o.table = &table; },
-           [&](AttentionOptions& o) { o.k_positions = {.position_ids = whole("S", {5})}; },
-           [](AttentionOptions& o) { o.precision = Precision::ggml; }}) {
-    EXPECT_EQ(sentence([&](Case& c) { say(c.options); }),
-              "attention: q_positions, k_positions, precision and table need a rotation");
-  }
+  EXPECT_EQ(sentence([&](Case& c) { c.options.q_positions = {.offset = 1}; }),
+            "attention: q_positions and k_positions need a rotation, or chunk_size");
+  EXPECT_EQ(sentence([&](Case& c) { c.options.k_positions = {.position_ids = whole("S", {5})}; }),
+            "attention: q_positions and k_positions need a rotation, or chunk_size");
+  EXPECT_EQ(sentence([&](Case& c) { c.options.table = &table; }), "attention: precision and table need a rotation");
+  EXPECT_EQ(sentence([&](Case& c) { c.options.precision = Precision::ggml; }),
+            "attention: precision and table need a rotation");
   EXPECT_EQ(sentence([&](Case& c) { c.options.rotation = &other; }),
             "attention: the width of q and k must be the rotation's head_dim, got 8 and 10");
   EXPECT_EQ(sentence([&](Case& c) {

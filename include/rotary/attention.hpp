@@ -1,20 +1,21 @@
 // Softmax attention with the rotation inside.
 //
-//     score(i, j) = scale * (R(p_i) q_i) . (R(p_j) k_j) + attn_mask(i, j)
+//     score(i, j) = softcap(temperature_i * scale * (R(p_i) q_i) . (R(p_j) k_j)) + bias(p_i, p_j) + attn_mask(i, j)
 //     out(i)      = sum_j softmax_j(score(i, j)) v_j            lse(i) = log sum_j exp(score(i, j))
 //
 // (Vaswani et al. 2017, equation 1; Su et al. 2021, equation 16; computed in tiles as by Dao et al. 2022.)
 //
 // q has the axes B, S, H, D in any order (B and H may be missing); k and v the same, with S the number of keys and H the
-// number of KV heads. Query head h uses KV head h / (num_q_heads / num_kv_heads). The width D of v and out may differ from
-// that of q and k. Any strides; k and v may share memory or broadcast.
+// number of KV heads; or T, H, D together with cu_seqlens. Query head h uses KV head h / (num_q_heads / num_kv_heads). The
+// width D of v and out may differ from that of q and k. Any strides; k and v may share memory or broadcast.
 //
 // f64, f32, f16 or bf16, each tensor its own. Everything is computed in double where one of q, k, v and out is f64, else in
 // float32 from inputs that are widened and never rounded; out is rounded once. The workspace does not grow with the length:
 // the score matrix is never stored. A row's result depends neither on the executor nor on the other rows.
 //
-// A key that the causal rule or a -infinity in attn_mask hides has no weight whatever it holds, NaN included. A query that
-// sees no key gives zeros, and lse -infinity. A NaN or an infinity that is seen shows in the result.
+// A key that is hidden from a query, by any of the rules below or by -infinity in what is added to the score, has no weight
+// whatever it holds, NaN included. A query that sees no key gives zeros, and lse -infinity. A NaN or an infinity that is
+// seen shows in the result.
 #pragma once
 
 #include <cstdint>
@@ -41,17 +42,36 @@ struct AttentionOptions {
   /// Turns q and k on the way, nothing in memory; nullptr: they are used as they are. Turned numbers are not rounded to a
   /// 16-bit dtype in between: to repeat a system that does, rotate() first.
   const Rotation* rotation = nullptr;
-  Positions q_positions = {};  ///< need a rotation, like the next three
+  Positions q_positions = {};  ///< need something that counts them: a rotation, chunk_size
   Positions k_positions = {};
-  Precision precision = Precision::exact;  ///< of cos and sin
+  Precision precision = Precision::exact;  ///< of cos and sin; needs a rotation, like `table`
   const AngleTable* table = nullptr;       ///< rows to use instead of computing angles; every position must have its row
 
+  // Which keys a query sees: those that all rules let it see. Key j is on the diagonal of query i where j is the last key
+  // that the causal rule shows; without one, where j = i.
   Causal causal = Causal::none;
+  std::int64_t window_left = -1;   ///< how many keys before the diagonal; -1: no limit (FlashAttention's window_size)
+  std::int64_t window_right = -1;  ///< and after it
+  /// Positions p and r see each other where floor(p / chunk_size) = floor(r / chunk_size) (Llama 4); 0: no chunks.
+  std::int64_t chunk_size = 0;
+  /// Prefix-LM: the causal rule does not hide the first so many keys of a batch row (axis B) or packed sequence (N). i32 or
+  /// i64, at least 0.
+  ConstTensorView prefix_lengths = {};
+  /// Integers, axes among B and S (or T): queries see keys of their own document. Both or none.
+  ConstTensorView q_document_ids = {};
+  ConstTensorView k_document_ids = {};
+  ConstTensorView key_padding_mask = {};  ///< boolean, axes among B and S (or T), true: a token
+  /// Packed sequences, which do not see each other: the rules above hold within each, and positions count from 0 in each
+  /// unless given. i32 or i64, axis N, as in Positions; k_cu_seqlens where keys are not as many as queries.
+  ConstTensorView cu_seqlens = {};
+  ConstTensorView k_cu_seqlens = {};
+
   double scale = 0;  ///< 0: 1 / sqrt(width of q)
   /// Added to the scores: any float dtype, axes among B, H (query heads), Q and K; missing ones, and those of length 1,
-  /// broadcast. -infinity hides; the lowest finite number does not, it is a number.
+  /// broadcast. -infinity hides; the lowest finite number does not, it is a number. Or boolean: true where a key is seen.
+  /// Of packed sequences Q and K count all tokens.
   ConstTensorView attn_mask = {};
-  TensorView lse = {};  ///< where to write lse: f32 or f64, axes among B, S and H as in q
+  TensorView lse = {};  ///< where to write lse: f32 or f64, axes among B, S (or T) and H as in q
   Executor* executor = nullptr;
 };
 

@@ -14,7 +14,7 @@ struct AlignedDelete {
   void operator()(void* memory) const noexcept { ::operator delete(memory, alignment); }
 };
 
-/// Of double or float, at an address that every vector load accepts.
+/// At an address that every vector load accepts.
 template <class T>
 using AlignedArray = std::unique_ptr<T[], AlignedDelete>;
 

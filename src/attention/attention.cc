@@ -1,22 +1,94 @@
 #include "rotary/attention.hpp"
 
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <new>
+
+#include "attention/aligned_array.h"
+#include "attention/arena.h"
 #include "attention/problem.h"
 #include "attention/query_block.h"
+#include "attention/sequences.h"
 #include "base/parallel.h"
 
 namespace rotary {
 namespace {
 
+/// The tasks of a call, one per sequence, KV head and block of rows, and the memory that they need.
+template <class T>
+class AttentionTasks {
+ public:
+  AttentionTasks(const AttentionProblem& problem, Executor* executor)
+      : p_(problem), executor_(executor), worker_bytes_(count_worker_bytes()) {
+    for (std::int64_t n = 0; n < p_.num_sequences; ++n) num_tasks_ += num_tasks(sequence_tokens(p_, n));
+    num_workers_ = std::min<std::int64_t>(num_tasks_, executor_ != nullptr ? executor_->concurrency() : 1);
+  }
+
+  std::int64_t num_bytes() const noexcept {
+    Arena count;
+    take(count);
+    return count.num_bytes();
+  }
+
+  /// `memory` is the first of num_bytes() bytes, at a multiple of 64.
+  void run(std::byte& memory) const {
+    Arena arena(memory);
+    const Memory at = take(arena);
+    std::int64_t task = 0;
+    for (std::int64_t n = 0; n < p_.num_sequences; ++n) {
+      at.sequences[n] = sequence(p_, n);
+      at.first_tasks[n] = task;
+      task += num_tasks(at.sequences[n]);
+    }
+    std::atomic<std::int64_t> next{num_tasks_};  // late queries see most keys under a causal rule: the long tasks first
+    parallel_for(executor_, num_workers_, [&](std::int64_t worker) {
+      Arena own(at.workers[worker * worker_bytes_]);
+      QueryBlock<T> block(p_, own);
+      for (std::int64_t i; (i = next.fetch_sub(1, std::memory_order_relaxed) - 1) >= 0;) {
+        const std::int64_t* const after = std::upper_bound(at.first_tasks, at.first_tasks + p_.num_sequences, i);
+        const std::int64_t n = after - at.first_tasks - 1, within = i - at.first_tasks[n];
+        const std::int64_t blocks = num_blocks(at.sequences[n]);
+        block.attend(at.sequences[n], within / blocks, within % blocks * block.num_rows());
+      }
+    });
+  }
+
+ private:
+  struct Memory {
+    AttentionSequence* sequences;
+    std::int64_t* first_tasks;
+    std::byte* workers;
+  };
+
+  Memory take(Arena& arena) const noexcept {
+    return {arena.take<AttentionSequence>(p_.num_sequences), arena.take<std::int64_t>(p_.num_sequences),
+            arena.take<std::byte>(num_workers_ * worker_bytes_)};
+  }
+
+  std::int64_t count_worker_bytes() const {
+    Arena count;
+    const QueryBlock<T> block(p_, count);
+    return count.num_bytes();
+  }
+
+  std::int64_t num_blocks(const AttentionSequence& s) const noexcept {
+    const std::int64_t rows = s.num_queries * p_.heads_per_kv_head();
+    return (rows + QueryBlock<T>::num_rows() - 1) / QueryBlock<T>::num_rows();
+  }
+  std::int64_t num_tasks(const AttentionSequence& s) const noexcept { return num_blocks(s) * p_.num_kv_heads; }
+
+  const AttentionProblem& p_;
+  Executor* executor_;
+  std::int64_t worker_bytes_, num_tasks_ = 0, num_workers_ = 0;
+};
+
 template <class T>
 void attend(const AttentionProblem& problem, Executor* executor) {
-  const std::int64_t rows = problem.num_queries * problem.heads_per_kv_head();
-  const std::int64_t blocks = (rows + rows_per_block<T>() - 1) / rows_per_block<T>();
-  const std::int64_t count = problem.batch * problem.num_kv_heads * blocks;
-  parallel_for(executor, count, [&](std::int64_t i) {
-    const std::int64_t task = count - 1 - i;  // late queries see most keys under a causal mask: the long tasks first
-    const std::int64_t block = task % blocks, kv_head = task / blocks % problem.num_kv_heads;
-    attend_block<T>(problem, task / blocks / problem.num_kv_heads, kv_head, block * rows_per_block<T>());
-  });
+  const AttentionTasks<T> tasks(problem, executor);
+  const AlignedArray<std::byte> memory(static_cast<std::byte*>(
+      ::operator new (static_cast<std::size_t>(tasks.num_bytes()), std::align_val_t{Arena::alignment})));
+  tasks.run(memory[0]);
 }
 
 }  // namespace
@@ -33,7 +105,7 @@ const char* name(Causal causal) noexcept {
 void attention(const ConstTensorView& q, const ConstTensorView& k, const ConstTensorView& v, const TensorView& out,
                const AttentionOptions& options) {
   const AttentionProblem problem = check_attention(q, k, v, out, options);
-  if (problem.num_q_heads == 0) return;
+  if (out.num_elements() == 0) return;
   bool in_double = false;
   for (const DType dtype : {q.dtype(), k.dtype(), v.dtype(), out.dtype()}) in_double = in_double || dtype == DType::f64;
   if (in_double) attend<double>(problem, options.executor);

@@ -23,10 +23,8 @@ View renamed(const View& view) {
   return View(view.data(), view.dtype(), Axes(letters.c_str()), view.shape(), view.strides());
 }
 
-std::int64_t whole_number(const ConstTensorView& list, std::int64_t i) noexcept {
-  const std::int64_t at = i * list.stride('N');
-  return list.dtype() == DType::i64 ? static_cast<const std::int64_t*>(list.data())[at]
-                                    : static_cast<const std::int32_t*>(list.data())[at];
+std::int64_t entry(const ConstTensorView& list, std::int64_t i) noexcept {
+  return whole_number(list, i * list.stride('N'));
 }
 
 class Checked {
@@ -113,11 +111,11 @@ class Checked {
                     ends.axes().c_str(), "\"");
     }
     const std::int64_t count = ends.size('N');
-    if (count < 1 || whole_number(ends, 0) != 0 || whole_number(ends, count - 1) != q_.size('T')) {
+    if (count < 1 || entry(ends, 0) != 0 || entry(ends, count - 1) != q_.size('T')) {
       fail_argument(operation_, "cu_seqlens must start at 0 and end at the number of tokens, ", q_.size('T'));
     }
     for (std::int64_t i = 1; i < count; ++i) {
-      const std::int64_t begin = whole_number(ends, i - 1), length = whole_number(ends, i) - begin;
+      const std::int64_t begin = entry(ends, i - 1), length = entry(ends, i) - begin;
       if (length < 0) fail_argument(operation_, "cu_seqlens must never fall, got ", begin, " before ", begin + length);
       p.sequences.push_back({0, begin, length, begin, length});
     }

@@ -1,30 +1,91 @@
 // One task of attention(): some rows (queries of the heads that share one KV head) against every key that they see.
 //
 //            keys, a tile at a time ->
-//          +------+------+------+- - - +
-//   row    | full | full | edge | never loaded
-//   tiles  +------+------+------+- - - +
-//          | full | full | edge |
-//          +------+------+------+
+//          + - - - +------+------+------+- - - +
+//   row      never | edge | full | edge | never loaded
+//   tiles  + - - - +------+------+------+- - - +
+//            never | edge | full | edge |
+//          + - - - +------+------+------+
 //
 // Keys and values of a tile are turned, widened and packed once for all rows of the block; the row tiles of the block then
 // take turns with it. Rows run over tokens first: row r is token r / heads_per_kv_head and, of the heads that share the KV
 // head, number r % heads_per_kv_head.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
+#include "attention/added_scores.h"
+#include "attention/arena.h"
 #include "attention/problem.h"
+#include "attention/sequences.h"
+#include "attention/tensor_rows.h"
+#include "attention/turned_rows.h"
+#include "attention/visible_keys.h"
+#include "kernels/attention.h"
 
 namespace rotary {
 
-/// Rows of a block when computing in T, on the active instruction set.
+/// The workspace of one thread, and what is done in it. T is float or double.
 template <class T>
-std::int64_t rows_per_block() noexcept;
+class QueryBlock {
+ public:
+  /// Memory from `arena`, whose size depends on the widths of the heads and on what the options say, not on lengths. Refers
+  /// to the problem.
+  QueryBlock(const AttentionProblem& problem, Arena& arena);
 
-/// Computes the rows from first_row on, as many as a block has, of one KV head: out and, where asked for, lse. Its
-/// workspace depends on the widths of the heads alone. A row's result does not depend on which rows share its block.
-template <class T>
-void attend_block(const AttentionProblem& problem, std::int64_t batch, std::int64_t kv_head, std::int64_t first_row);
+  /// Rows of a block; the last one of a sequence may have fewer.
+  static std::int64_t num_rows() noexcept;
+
+  /// Computes the rows of one KV head from first_row on: out and, where asked for, lse. A row's result does not depend on
+  /// which rows share its block.
+  void attend(const AttentionSequence& sequence, std::int64_t kv_head, std::int64_t first_row);
+
+ private:
+  /// Pointers into the workspace, laid out as kernels/attention.h draws them.
+  struct RowTile {
+    std::int64_t first_row, num_rows;
+    KeyRange some, all;  // what at least one row sees lies in `some`; `all` is seen by every row
+    T *queries, *out, *max, *sum;
+    KeyRange* ranges;  // of each row
+  };
+
+  static constexpr std::int64_t tiles_per_block = 8;
+
+  std::int64_t query(std::int64_t row) const noexcept { return row / heads_per_kv_head_; }
+  std::int64_t head(std::int64_t row) const noexcept { return kv_head_ * heads_per_kv_head_ + row % heads_per_kv_head_; }
+
+  void begin(RowTile& tile, std::int64_t first_row, std::int64_t num_rows);
+  void find_ranges(RowTile& tile) noexcept;
+
+  // Below, first_key is that of a key tile, and `part` what is needed of the tile.
+  void attend_tile(std::int64_t first_key);
+  void load_keys(std::int64_t first_key, const KeyRange& part);
+  void load_values(std::int64_t first_key, const KeyRange& part);
+  void attend(RowTile& tile, std::int64_t first_key, const KeyRange& part);
+  void load_added(const RowTile& tile, std::int64_t first_key, const KeyRange& part);
+  void hide(const RowTile& tile, std::int64_t first_key, const KeyRange& part);
+  void note_who_sees_not_finite(const KeyRange& part);
+  void add_not_finite(RowTile& tile, std::int64_t first_key);
+  void write(RowTile& tile);
+
+  const AttentionProblem& p_;
+  const AttentionKernels<T>& kernels_;
+  std::int64_t heads_per_kv_head_, padded_value_dim_;
+  VisibleKeys visible_;
+  AddedScores added_;
+  TurnedRows<T> query_rows_, key_rows_;
+  TensorRows<ConstTensorView> value_rows_;
+  TensorRows<TensorView> out_rows_;
+
+  AttentionSequence sequence_{};
+  std::int64_t kv_head_ = 0, num_tiles_ = 0;
+  std::array<RowTile, tiles_per_block> tiles_{};
+  T *keys_, *values_, *scores_, *added_tile_, *begin_, *end_;
+  T* row_;                           // one row of q, k, v or out, on its way
+  std::int64_t num_not_finite_ = 0;  // values of the key tile that are infinite or NaN
+  std::int64_t* not_finite_;         // which
+  bool* sees_not_finite_;            // for each of them, of each row
+};
 
 }  // namespace rotary

@@ -60,14 +60,14 @@ void store_row(const T* row, std::int64_t length, DType dtype, void* data, std::
   }
 }
 
-/// A tensor with axes among B, S, H and D as rows along D. View is ConstTensorView, or TensorView to store too.
+/// A tensor with axes among B, S (or T), H and D as rows along D. View is ConstTensorView, or TensorView to store too.
 template <class View>
 class TensorRows {
  public:
   explicit TensorRows(const View& view)
       : view_(view),
         batch_(view.stride('B')),
-        token_(view.stride('S')),
+        token_(view.stride(view.has('T') ? 'T' : 'S')),
         head_(view.stride('H')),
         step_(view.stride('D')),
         width_(view.size('D')) {}

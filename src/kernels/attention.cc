@@ -89,14 +89,15 @@ void add_mask(T* scores, std::int64_t num_keys, const T* mask) noexcept {
 }
 
 template <class T>
-void hide(T* scores, std::int64_t num_keys, const T* num_visible) noexcept {
+void hide(T* scores, std::int64_t num_keys, const T* begin, const T* end) noexcept {
   const Tag<T> d;
   const Vec<T> minus_infinity = hn::Set(d, -std::numeric_limits<T>::infinity());
   for (std::int64_t key = 0; key < num_keys; ++key) {
     const Vec<T> index = hn::Set(d, static_cast<T>(key));
     for (std::int64_t row = 0; row < rows<T>; row += lanes<T>) {
       T* const at = scores + key * rows<T> + row;
-      hn::Store(hn::IfThenElse(hn::Lt(index, hn::Load(d, num_visible + row)), hn::Load(d, at), minus_infinity), d, at);
+      const auto seen = hn::And(hn::Ge(index, hn::Load(d, begin + row)), hn::Lt(index, hn::Load(d, end + row)));
+      hn::Store(hn::IfThenElse(seen, hn::Load(d, at), minus_infinity), d, at);
     }
   }
 }

@@ -27,8 +27,8 @@ struct AttentionKernels {
   void (*score)(const T* keys, std::int64_t num_keys, const T* queries, std::int64_t head_dim, T* scores) noexcept;
   /// scores += mask [keys][rows]; where mask is -infinity, scores is too, whatever it was.
   void (*add_mask)(T* scores, std::int64_t num_keys, const T* mask) noexcept;
-  /// A row sees the first num_visible[row] keys of the tile: the others get the score -infinity.
-  void (*hide)(T* scores, std::int64_t num_keys, const T* num_visible) noexcept;
+  /// A row sees the keys begin[row] … end[row] - 1 of the tile: the others get the score -infinity.
+  void (*hide)(T* scores, std::int64_t num_keys, const T* begin, const T* end) noexcept;
   /// One step of online softmax (Milakov and Gimelshein 2018): raises max to include the scores, rescales sum and out to
   /// the new max, turns scores into weights exp(score - max) and adds them to sum. A row with max = -infinity has seen
   /// nothing.

@@ -12,11 +12,6 @@ namespace {
 
 constexpr std::int64_t largest = std::int64_t{1} << 53;
 
-std::int64_t whole_number(const ConstTensorView& view, std::int64_t element) noexcept {
-  if (view.dtype() == DType::i32) return static_cast<const std::int32_t*>(view.data())[element];
-  return static_cast<const std::int64_t*>(view.data())[element];
-}
-
 double number(const ConstTensorView& view, std::int64_t element) noexcept {
   if (view.dtype() == DType::f64) return static_cast<const double*>(view.data())[element];
   return static_cast<double>(whole_number(view, element));
@@ -53,22 +48,27 @@ std::int64_t sequence_of(const ConstTensorView& cu_seqlens, std::int64_t token) 
   return low;
 }
 
-void check_cu_seqlens(const char* operation, const ConstTensorView& cu_seqlens, const Tokens& tokens) {
-  check_whole_numbers(operation, "cu_seqlens", cu_seqlens, 'N');
-  if (!tokens.packed) fail_argument(operation, "cu_seqlens needs packed tokens (axis T)");
+}  // namespace
+
+std::int64_t whole_number(const ConstTensorView& view, std::int64_t element) noexcept {
+  if (view.dtype() == DType::i32) return static_cast<const std::int32_t*>(view.data())[element];
+  return static_cast<const std::int64_t*>(view.data())[element];
+}
+
+void check_cu_seqlens(const char* operation, const char* what, const ConstTensorView& cu_seqlens, const Tokens& tokens) {
+  check_whole_numbers(operation, what, cu_seqlens, 'N');
+  if (!tokens.packed) fail_argument(operation, what, " needs packed tokens (axis T)");
   std::int64_t last = 0;
   for (std::int64_t n = 0; n < cu_seqlens.size('N'); ++n) {
     const std::int64_t begin = whole_number(cu_seqlens, n * cu_seqlens.stride('N'));
-    if (n == 0 && begin != 0) fail_argument(operation, "cu_seqlens must start at 0, got ", begin);
-    if (begin < last) fail_argument(operation, "cu_seqlens must never fall, got ", begin, " after ", last);
+    if (n == 0 && begin != 0) fail_argument(operation, what, " must start at 0, got ", begin);
+    if (begin < last) fail_argument(operation, what, " must never fall, got ", begin, " after ", last);
     last = begin;
   }
   if (cu_seqlens.size('N') == 0 || last != tokens.length) {
-    fail_argument(operation, "cu_seqlens must end at the number of packed tokens, got ", last, " for ", tokens.length);
+    fail_argument(operation, what, " must end at the number of packed tokens, got ", last, " for ", tokens.length);
   }
 }
-
-}  // namespace
 
 Tokens tokens_of(const char* operation, const ConstTensorView& x) {
   if (x.has('S') == x.has('T')) {
@@ -149,7 +149,7 @@ void TokenPositions::list(const char* operation, const char* what, const ConstTe
 void TokenPositions::count(const char* operation, const Positions& positions, const Tokens& tokens) {
   offset_ = positions.offset;
   if (positions.cu_seqlens) {
-    check_cu_seqlens(operation, positions.cu_seqlens, tokens);
+    check_cu_seqlens(operation, "cu_seqlens", positions.cu_seqlens, tokens);
     cu_seqlens_ = positions.cu_seqlens;
   } else if (tokens.packed) {
     fail_argument(operation, "packed tokens (T) need position_ids or cu_seqlens: counting through would join sequences");

@@ -21,6 +21,13 @@ struct Tokens {
 /// From the axes B and S, or T. Throws Error unless there is exactly one of S and T, and no B beside T.
 Tokens tokens_of(const char* operation, const ConstTensorView& x);
 
+/// One element of an i32 or i64 view.
+std::int64_t whole_number(const ConstTensorView& view, std::int64_t element) noexcept;
+
+/// Throws Error (invalid_argument) unless `cu_seqlens`, which is called `what`, is i32 or i64 with the axis N, begins at 0,
+/// never falls, and ends at the number of packed tokens.
+void check_cu_seqlens(const char* operation, const char* what, const ConstTensorView& cu_seqlens, const Tokens& tokens);
+
 /// Checked positions. Reads the caller's views: they must outlive it.
 class TokenPositions {
  public:
@@ -33,6 +40,8 @@ class TokenPositions {
 
   /// `position` receives num_axes numbers.
   void read(std::int64_t row, std::int64_t token, double* position) const noexcept;
+  /// Whether they are one after the other within each batch row and sequence, not given one by one.
+  bool is_counted() const noexcept { return !listed_; }
   /// Over all of `tokens`, those of the constructor.
   PositionRange range(const Tokens& tokens) const noexcept;
 

@@ -1,0 +1,47 @@
+#include "attention/added_scores.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "attention/tensor_rows.h"
+
+namespace rotary {
+namespace {
+
+constexpr double minus_infinity = -std::numeric_limits<double>::infinity();
+
+std::int64_t broadcast_stride(const ConstTensorView& mask, char axis) noexcept {
+  return mask.size(axis) > 1 ? mask.stride(axis) : 0;
+}
+
+}  // namespace
+
+AddedScores::AddedScores(const AttentionProblem& problem) noexcept
+    : visible_(problem),
+      mask_(problem.options.attn_mask),
+      may_add_(mask_ || problem.options.key_padding_mask || problem.options.k_document_ids || problem.k_positions),
+      row_step_(broadcast_stride(mask_, 'B')),
+      head_step_(broadcast_stride(mask_, 'H')),
+      query_step_(broadcast_stride(mask_, 'Q')),
+      key_step_(broadcast_stride(mask_, 'K')) {}
+
+void AddedScores::row(const AttentionSequence& s, std::int64_t query, std::int64_t head, std::int64_t first_key,
+                      std::int64_t num_keys, double* line) const noexcept {
+  if (mask_) load_mask(s, query, head, first_key, num_keys, line);
+  else std::fill_n(line, num_keys, 0.0);
+  if (!s.is_scattered()) return;
+  for (std::int64_t i = 0; i < num_keys; ++i) {
+    if (!visible_.shows(s, query, first_key + i)) line[i] = minus_infinity;
+  }
+}
+
+void AddedScores::load_mask(const AttentionSequence& s, std::int64_t query, std::int64_t head, std::int64_t first_key,
+                            std::int64_t num_keys, double* line) const noexcept {
+  const std::int64_t first =
+      s.row * row_step_ + head * head_step_ + (s.first_query + query) * query_step_ + (s.first_key + first_key) * key_step_;
+  if (mask_.dtype() != DType::boolean) return load_row(mask_.dtype(), mask_.data(), first, key_step_, num_keys, line);
+  const bool* const seen = static_cast<const bool*>(mask_.data()) + first;
+  for (std::int64_t i = 0; i < num_keys; ++i) line[i] = seen[i * key_step_] ? 0 : minus_infinity;
+}
+
+}  // namespace rotary

@@ -1,0 +1,31 @@
+#include "attention/sequences.h"
+
+#include "attention/visible_keys.h"
+
+namespace rotary {
+
+AttentionSequence sequence_tokens(const AttentionProblem& p, std::int64_t n) noexcept {
+  AttentionSequence s{};
+  if (p.is_packed()) {
+    const ConstTensorView& q_ends = p.options.cu_seqlens;
+    const ConstTensorView& k_ends = p.options.k_cu_seqlens ? p.options.k_cu_seqlens : q_ends;
+    const auto begin = [](const ConstTensorView& ends, std::int64_t i) { return whole_number(ends, i * ends.stride('N')); };
+    s.first_query = begin(q_ends, n);
+    s.num_queries = begin(q_ends, n + 1) - s.first_query;
+    s.first_key = begin(k_ends, n);
+    s.num_keys = begin(k_ends, n + 1) - s.first_key;
+  } else {
+    s.row = n;
+    s.num_queries = p.num_queries;
+    s.num_keys = p.num_keys;
+  }
+  return s;
+}
+
+AttentionSequence sequence(const AttentionProblem& p, std::int64_t n) noexcept {
+  AttentionSequence s = sequence_tokens(p, n);
+  VisibleKeys(p).describe(s, n);
+  return s;
+}
+
+}  // namespace rotary
