@@ -18,11 +18,17 @@ struct AlignedDelete {
 template <class T>
 using AlignedArray = std::unique_ptr<T[], AlignedDelete>;
 
+/// `length` numbers that are not set to anything.
+template <class T>
+AlignedArray<T> unset_array(std::int64_t length) {
+  void* const memory = ::operator new(static_cast<std::size_t>(length) * sizeof(T), AlignedDelete::alignment);
+  return AlignedArray<T>(static_cast<T*>(memory));
+}
+
 /// `length` zeros.
 template <class T>
 AlignedArray<T> aligned_array(std::int64_t length) {
-  void* const memory = ::operator new(static_cast<std::size_t>(length) * sizeof(T), AlignedDelete::alignment);
-  AlignedArray<T> array(static_cast<T*>(memory));
+  AlignedArray<T> array = unset_array<T>(length);
   std::fill_n(array.get(), length, T{0});
   return array;
 }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
-#include <new>
 
 #include "attention/aligned_array.h"
 #include "attention/arena.h"
@@ -86,8 +85,7 @@ class AttentionTasks {
 template <class T>
 void attend(const AttentionProblem& problem, Executor* executor) {
   const AttentionTasks<T> tasks(problem, executor);
-  const AlignedArray<std::byte> memory(static_cast<std::byte*>(
-      ::operator new (static_cast<std::size_t>(tasks.num_bytes()), std::align_val_t{Arena::alignment})));
+  const AlignedArray<std::byte> memory = unset_array<std::byte>(tasks.num_bytes());
   tasks.run(memory[0]);
 }
 

@@ -1,14 +1,21 @@
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <limits>
 #include <numeric>
 #include <vector>
 
+#include "attention/added_scores.h"
+#include "attention/aligned_array.h"
+#include "attention/arena.h"
 #include "attention/bias_view.h"
 #include "attention/problem.h"
+#include "attention/sequences.h"
 #include "attention/shaw_table.h"
 #include "attention/turned_rows.h"
+#include "attention/visible_keys.h"
 #include "base/element.h"
+#include "base/fail.h"
 #include "base/parallel.h"
 #include "rotary/shaw.hpp"
 
@@ -24,35 +31,34 @@ ConstTensorView no_values(const ConstTensorView& k, std::int64_t width) {
   return {&zero, DType::f64, "BSHD", {k.size('B'), k.size('S'), k.size('H'), width}, {0, 0, 0, 0}};
 }
 
-double mask_at(const ConstTensorView& mask, std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) noexcept {
-  if (!mask) return 0;
-  const auto step = [&](char axis, std::int64_t index) { return mask.size(axis) > 1 ? index * mask.stride(axis) : 0; };
-  return load_element(mask.dtype(), mask.data(), step('B', b) + step('H', h) + step('Q', i) + step('K', j));
-}
-
-/// The queries of one batch row and KV head, one after another.
+/// The queries of one sequence and KV head, one after another.
 class Rows {
  public:
-  Rows(const AttentionProblem& problem, std::int64_t b, std::int64_t kv_head)
+  Rows(const AttentionProblem& problem, const AttentionSequence& sequence, std::int64_t kv_head)
       : p_(problem),
-        b_(b),
-        query_rows_(problem.q, problem.q_angles, b),
+        s_(sequence),
+        visible_(problem),
+        added_(problem),
+        memory_(unset_array<std::byte>(num_bytes(problem))),
+        arena_(memory_[0]),
+        query_rows_(problem.q, problem.q_angles, arena_),
+        key_rows_(problem.k, problem.k_angles, arena_),
         query_(static_cast<std::size_t>(problem.head_dim)),
         weights_(static_cast<std::size_t>(problem.num_keys)) {
-    TurnedRows<double> key_rows(problem.k, problem.k_angles, b);
     keys_.resize(weights_.size() * query_.size());
-    for (std::int64_t j = 0; j < p_.num_keys; ++j) key_rows.load(j, kv_head, keys_.data() + j * p_.head_dim);
+    for (std::int64_t j = 0; j < p_.num_keys; ++j) key_rows_.load(s_.row, j, kv_head, keys_.data() + j * p_.head_dim);
   }
 
   /// The weights of the keys that the query may see, all 0 where it sees none.
   const std::vector<double>& weights(std::int64_t i, std::int64_t head) {
-    query_rows_.load(i, head, query_.data());
-    const std::int64_t num_visible = p_.num_visible(i);
+    query_rows_.load(s_.row, i, head, query_.data());
+    added_.row(s_, i, head, 0, p_.num_keys, weights_.data());
+    const KeyRange range = visible_.range(s_, i);
     double largest = -infinity, sum = 0;
     for (std::int64_t j = 0; j < p_.num_keys; ++j) {
       double& score = weights_[static_cast<std::size_t>(j)];
-      const double mask = j < num_visible ? mask_at(p_.attn_mask, b_, head, i, j) : -infinity;
-      score = mask == -infinity ? mask : mask + p_.scale * std::inner_product(query_.begin(), query_.end(), key(j), 0.0);
+      if (j < range.begin || j >= range.end) score = -infinity;
+      if (score != -infinity) score += p_.scale * std::inner_product(query_.begin(), query_.end(), key(j), 0.0);
       largest = std::max(largest, score);
     }
     for (double& weight : weights_) {
@@ -64,11 +70,21 @@ class Rows {
   }
 
  private:
+  static std::int64_t num_bytes(const AttentionProblem& problem) {
+    Arena count;
+    const TurnedRows<double> query_rows(problem.q, problem.q_angles, count);
+    const TurnedRows<double> key_rows(problem.k, problem.k_angles, count);
+    return count.num_bytes();
+  }
   const double* key(std::int64_t j) const noexcept { return keys_.data() + j * p_.head_dim; }
 
   const AttentionProblem& p_;
-  std::int64_t b_;
-  TurnedRows<double> query_rows_;
+  const AttentionSequence& s_;
+  VisibleKeys visible_;
+  AddedScores added_;
+  AlignedArray<std::byte> memory_;
+  Arena arena_;
+  TurnedRows<double> query_rows_, key_rows_;
   std::vector<double> query_, keys_, weights_;
 };
 
@@ -78,17 +94,20 @@ void add_shaw_values(const TensorView& out, const ConstTensorView& q, const Cons
                      const ConstTensorView& table, const AttentionOptions& how, const ShawOptions& options) {
   AttentionOptions weights = how;
   weights.lse = {};
-  const AttentionProblem problem = check_attention(q, k, no_values(k, out.size('D')), out, weights);
+  if (how.cu_seqlens) fail_argument(operation, "packed sequences (cu_seqlens) have no weights of Shaw's: attend to each");
+  const ConstTensorView v = no_values(k, out.size('D'));
+  const AttentionProblem problem = check_attention(q, k, v, out, weights);
   check_bias_positions(operation, out, options.q_positions, options.k_positions);
   check_shaw_table(operation, table, out, "out", out);
-  const SidePositions queries("add_shaw_values, q_positions", options.q_positions, problem.batch, problem.num_queries,
-                              PositionNumbers::whole);
-  const SidePositions keys("add_shaw_values, k_positions", options.k_positions, problem.batch, problem.num_keys,
+  const SidePositions queries("add_shaw_values, q_positions", options.q_positions, problem.num_sequences,
+                              problem.num_queries, PositionNumbers::whole);
+  const SidePositions keys("add_shaw_values, k_positions", options.k_positions, problem.num_sequences, problem.num_keys,
                            PositionNumbers::whole);
   const ShawTable vectors(table);
-  parallel_for(options.executor, problem.batch * problem.num_kv_heads, [&](std::int64_t task) {
+  parallel_for(options.executor, problem.num_sequences * problem.num_kv_heads, [&](std::int64_t task) {
     const std::int64_t b = task / problem.num_kv_heads, kv_head = task % problem.num_kv_heads;
-    Rows rows(problem, b, kv_head);
+    const AttentionSequence tokens = sequence(problem, b);
+    Rows rows(problem, tokens, kv_head);
     std::vector<double> by_row(static_cast<std::size_t>(vectors.num_rows()));  // the weights of each row of the table
     for (std::int64_t n = 0; n < problem.heads_per_kv_head() * problem.num_queries; ++n) {
       const std::int64_t i = n % problem.num_queries;
