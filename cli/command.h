@@ -80,5 +80,6 @@ void add_rotate(CLI::App& program, Command& command);
 void add_attend(CLI::App& program, Command& command);
 void add_verify(CLI::App& program, Command& command);
 void add_precision(CLI::App& program, Command& command);
+void add_claims(CLI::App& program, Command& command);
 
 }  // namespace rotary::cli

@@ -77,6 +77,7 @@ int run(int argc, char** argv) {
   add_attend(program, command);
   add_verify(program, command);
   add_precision(program, command);
+  add_claims(program, command);
 
   if (argc > 1) refuse_unknown_command(program, argv[1]);
   try {

@@ -1,0 +1,263 @@
+// check_claims(): all is as stated, every check can fail, and the documents say what the program says.
+#include "rotary/claims.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "support/error_sentence.h"
+#include "tools/claims/plain.h"
+
+namespace rotary {
+namespace {
+
+std::set<std::string> ids_of(const std::vector<Claim>& claims, bool ok) {
+  std::set<std::string> ids;
+  for (const Claim& claim : claims) {
+    if (claim.ok() == ok) ids.insert(claim.id);
+  }
+  return ids;
+}
+
+/// By fault, the claims that it breaks.
+const std::map<std::string, std::set<std::string>>& broken_by_fault() {
+  static const auto broken = [] {
+    std::map<std::string, std::set<std::string>> broken;
+    for (const ClaimFault& fault : claim_faults()) broken[fault.name] = ids_of(check_claims({.fault = fault.name}), false);
+    return broken;
+  }();
+  return broken;
+}
+
+TEST(Claims, AreAllAsStated) {
+  for (const Claim& claim : check_claims()) {
+    EXPECT_TRUE(claim.ok()) << claim.id << ": measured " << claim.measured << ", " << name(claim.bound) << ' '
+                            << claim.expected;
+  }
+}
+
+TEST(Claims, HaveNamesOfTheirOwnAndWordsInBothLanguages) {
+  const auto claims = check_claims();
+  EXPECT_GE(claims.size(), 24U);
+  std::set<std::string> ids;
+  for (const Claim& claim : claims) {
+    const std::string id = claim.id;
+    EXPECT_TRUE(ids.insert(id).second) << id;
+    EXPECT_EQ(id.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-"), id.npos) << id;
+    EXPECT_NE(std::string(claim.statement), "") << id;
+    EXPECT_NE(std::string(claim.measures), "") << id;
+    for (const std::string chinese : {claim.group_zh, claim.statement_zh, claim.measures_zh}) {
+      EXPECT_TRUE(std::any_of(chinese.begin(), chinese.end(), [](char c) { return (c & 0x80) != 0; })) << id;
+    }
+  }
+}
+
+TEST(Claims, HoldOrDoNotFollowAndThenHaveACounterExample) {
+  std::map<ClaimKind, int> count;
+  for (const Claim& claim : check_claims()) {
+    ++count[claim.kind];
+    if (claim.kind == ClaimKind::does_not_follow) {
+      EXPECT_FALSE(claim.figures.empty()) << claim.id;
+    }
+    for (const ClaimFigure& figure : claim.figures) EXPECT_FALSE(figure.values.empty()) << claim.id << ' ' << figure.name;
+  }
+  EXPECT_GE(count[ClaimKind::holds], 17);
+  EXPECT_GE(count[ClaimKind::does_not_follow], 6);
+}
+
+TEST(Claims, AreTheSameNumbersEveryTime) {
+  const auto once = check_claims(), again = check_claims();
+  for (std::size_t i = 0; i < once.size(); ++i) EXPECT_EQ(once[i].measured, again[i].measured) << once[i].id;
+}
+
+TEST(Claims, CanEachBeBrokenBySomeFault) {
+  std::set<std::string> broken;
+  for (const auto& [fault, ids] : broken_by_fault()) broken.insert(ids.begin(), ids.end());
+  for (const Claim& claim : check_claims()) EXPECT_EQ(broken.count(claim.id), 1U) << claim.id;
+}
+
+TEST(Claims, AreBrokenByEveryFault) {
+  for (const auto& [fault, ids] : broken_by_fault()) EXPECT_FALSE(ids.empty()) << fault;
+}
+
+TEST(Claims, BreakWhereTheFaultIs) {
+  const std::multimap<std::string, std::string> expected{{"rotate-after-scores", "zero-score-becomes-nonzero"},
+                                                         {"rotate-after-scores", "a1-b2-table"},
+                                                         {"rotate-after-scores", "score-is-sum-of-cosines-and-sines"},
+                                                         {"rotate-values", "values-are-not-rotated"},
+                                                         {"sign-of-transpose", "transpose-is-opposite-rotation"},
+                                                         {"sinusoidal-other-frequencies", "same-angles-as-sinusoidal"},
+                                                         {"rotate-keys-only", "score-depends-on-distance"},
+                                                         {"rotate-keys-only", "common-shift-cancels"},
+                                                         {"unequal-pair-angles", "keeps-norms"},
+                                                         {"mixed-pairings", "pairings-are-permutations"},
+                                                         {"positions-from-one", "position-zero-is-identity"},
+                                                         {"normalizer-rotated", "roformer-weights-do-not-sum-to-one"},
+                                                         {"normalizer-unrotated", "rotated-normalizer-crosses-zero"},
+                                                         {"rotate-before-the-map", "map-then-rotate-is-relative"},
+                                                         {"favor-without-norm-term", "favor-approaches-softmax"},
+                                                         {"cosformer-half-turn", "cosformer-stays-non-negative"},
+                                                         {"causal-rule-forgotten", "future-cannot-leak"},
+                                                         {"window-of-16", "cost-stays-quadratic"},
+                                                         {"window-of-16", "lower-complexity"},
+                                                         {"bias-of-the-key-alone", "biases-can-be-summed-first"},
+                                                         {"bias-of-the-key-alone", "weights-can-be-summed-first"}};
+  for (const auto& [fault, id] : expected) EXPECT_EQ(broken_by_fault().at(fault).count(id), 1U) << fault << ", " << id;
+}
+
+TEST(Claims, AreLeftAloneByFaultsElsewhere) {
+  const std::multimap<std::string, std::string> untouched{
+      {"rotate-after-scores", "keeps-norms"},
+      {"rotate-after-scores", "score-depends-on-distance"},  // a weight by distance depends on the distance
+      {"rotate-values", "a1-b2-table"},
+      {"positions-from-one", "score-depends-on-distance"},  // the same for all
+      {"positions-from-one", "common-shift-cancels"},
+      {"clamped-positions", "keeps-norms"},
+      {"mixed-pairings", "keeps-norms"},
+      {"rotate-keys-only", "both-must-turn"},  // it is what that claim is about
+      {"normalizer-rotated", "cosformer-factors"},
+      {"rotate-before-the-map", "favor-approaches-softmax"},
+      {"decay-ignored", "streams-are-whole"},
+      {"window-of-16", "keeps-norms"}};
+  for (const auto& [fault, id] : untouched) EXPECT_EQ(broken_by_fault().at(fault).count(id), 0U) << fault << ", " << id;
+  for (const char* alone : {"sign-of-transpose", "shift-the-other-way", "sinusoidal-other-frequencies", "no-projections",
+                            "stream-restarts-positions", "rotate-after-the-map"}) {
+    EXPECT_EQ(broken_by_fault().at(alone).size(), 1U) << alone;
+  }
+}
+
+TEST(Claims, CanBeChosen) {
+  const auto claims = check_claims({.ids = {"keeps-norms", "a1-b2-table"}});
+  ASSERT_EQ(claims.size(), 2U);
+  EXPECT_STREQ(claims[0].id, "keeps-norms");
+  EXPECT_STREQ(claims[1].id, "a1-b2-table");
+  expect_refused([] { (void)check_claims({.ids = {"keep-norms"}}); }, "did you mean keeps-norms?");
+  expect_refused([] { (void)check_claims({.ids = {""}}); }, "known are same-angles-as-sinusoidal");
+  expect_refused([] { (void)check_claims({.fault = "everything"}); }, "known are no-rotation, rotate-keys-only");
+}
+
+TEST(Claims, ShowTheTableThatIsWorkedOutByHand) {
+  const auto claims = check_claims({.ids = {"a1-b2-table"}});
+  const std::map<std::string, double> expected{
+      {"a1_b1", 7}, {"a1_b2", 1}, {"a2_b1", -1}, {"a2_b2", 7}, {"each_without_positions", 7}};
+  ASSERT_EQ(claims.at(0).figures.size(), expected.size());
+  for (const ClaimFigure& figure : claims[0].figures) {
+    EXPECT_NEAR(figure.values.at(0), expected.at(figure.name), 1e-6) << figure.name;
+  }
+}
+
+TEST(Claims, AreNotOkWithoutANumber) {
+  Claim claim{};
+  claim.measured = std::nan("");
+  for (const ClaimBound bound : {ClaimBound::at_most, ClaimBound::at_least, ClaimBound::within}) {
+    claim.bound = bound;
+    EXPECT_FALSE(claim.ok());
+  }
+}
+
+// ---- what they are compared with ---------------------------------------------------------------------------------------
+
+TEST(Rank, CountsIndependentRows) {
+  EXPECT_EQ(claims::rank({1, 2, 2, 4}), 1);
+  EXPECT_EQ(claims::rank({0, 1, 1, 0}), 2);
+  EXPECT_EQ(claims::rank({0, 0, 0, 0}), 0);
+  EXPECT_EQ(claims::rank({1, 2, 3, 4, 5, 6, 7, 8, 9}), 2);
+}
+
+TEST(LeastSquares, FitsALineThroughPoints) {
+  const auto line = claims::least_squares({1, 0, 1, 1, 1, 2}, {1, 3, 5}, 0);
+  ASSERT_EQ(line.size(), 2U);
+  EXPECT_NEAR(line[0], 1, 1e-12);
+  EXPECT_NEAR(line[1], 2, 1e-12);
+}
+
+// ---- documents ---------------------------------------------------------------------------------------------------------
+
+/// A row of a table in Markdown, its cells without blanks at either end.
+std::vector<std::string> cells_of(const std::string& line) {
+  std::vector<std::string> cells;
+  std::istringstream row(line);
+  std::string cell;
+  std::getline(row, cell, '|');
+  while (std::getline(row, cell, '|')) {
+    const auto first = cell.find_first_not_of(' '), last = cell.find_last_not_of(' ');
+    cells.push_back(first == cell.npos ? "" : cell.substr(first, last - first + 1));
+  }
+  return cells;
+}
+
+/// The cells after the name, by the name: of rows that begin with one in backquotes, followed by as many cells.
+std::map<std::string, std::vector<std::string>> table_in(const std::string& page, std::size_t num_cells) {
+  std::ifstream file(std::string(ROTARY_TEST_DATA) + "/../../docs/" + page);
+  EXPECT_TRUE(file) << page;
+  std::map<std::string, std::vector<std::string>> rows;
+  for (std::string line; std::getline(file, line);) {
+    auto cells = cells_of(line);
+    if (line.rfind("| `", 0) != 0 || cells.size() != num_cells) continue;
+    const std::string name = cells[0].substr(1, cells[0].size() - 2);
+    EXPECT_TRUE(rows.emplace(name, std::vector(cells.begin() + 1, cells.end())).second) << page << ": " << name;
+  }
+  return rows;
+}
+
+std::string number(double value) {
+  std::ostringstream text;
+  text << value;
+  return text.str();
+}
+
+std::string bound_of(const Claim& claim) {
+  switch (claim.bound) {
+    case ClaimBound::at_most: return "≤ " + number(claim.expected);
+    case ClaimBound::at_least: return "≥ " + number(claim.expected);
+    case ClaimBound::within: break;
+  }
+  return claim.tolerance == 0 ? "= " + number(claim.expected) : number(claim.expected) + " ± " + number(claim.tolerance);
+}
+
+void expect_claims_in(const std::string& page, const char* Claim::*statement) {
+  auto rows = table_in(page, 4);  // id, statement, measured, bound
+  for (const Claim& claim : check_claims()) {
+    ASSERT_EQ(rows.count(claim.id), 1U) << page << " must have the claim " << claim.id;
+    const auto& row = rows[claim.id];
+    EXPECT_EQ(row[0], claim.*statement) << page;
+    EXPECT_EQ(row[2], bound_of(claim)) << page << ": " << claim.id;
+    const double measured = std::strtod(row[1].c_str(), nullptr);
+    if (claim.bound == ClaimBound::at_most && claim.expected < 1) {
+      EXPECT_LE(measured, claim.expected) << page << ": " << claim.id;  // a rounding error, of this machine or another
+    } else {
+      EXPECT_NEAR(measured, claim.measured, 0.02 * std::abs(claim.measured)) << page << ": " << claim.id;
+    }
+    rows.erase(claim.id);
+  }
+  for (const auto& [id, row] : rows) ADD_FAILURE() << page << ": there is no claim " << id;
+}
+
+TEST(Documents, HaveEveryClaimWithItsNumber) { expect_claims_in("claims.md", &Claim::statement); }
+TEST(Documents, HaveEveryClaimWithItsNumberInChinese) { expect_claims_in("claims.zh.md", &Claim::statement_zh); }
+
+void expect_faults_in(const std::string& page, const char* ClaimFault::*what) {
+  auto rows = table_in(page, 2);
+  for (const ClaimFault& fault : claim_faults()) {
+    ASSERT_EQ(rows.count(fault.name), 1U) << page << " must have the fault " << fault.name;
+    EXPECT_EQ(rows[fault.name][0], fault.*what) << page;
+    rows.erase(fault.name);
+  }
+  for (const auto& [name, row] : rows) ADD_FAILURE() << page << ": there is no fault " << name;
+}
+
+TEST(Documents, HaveEveryFault) {
+  expect_faults_in("claims.md", &ClaimFault::what);
+  expect_faults_in("claims.zh.md", &ClaimFault::what_zh);
+}
+
+}  // namespace
+}  // namespace rotary
