@@ -19,6 +19,7 @@ enum class Language { english, chinese };
 struct Options {
   std::vector<std::string> ids;
   std::string fault;
+  std::string plot;
   Language language = Language::english;
   bool list_faults = false;
   bool json = false;
@@ -175,6 +176,7 @@ int run(const Options& options) {
   for (const std::string& id : options.ids) what.ids.push_back(id.c_str());
   if (!options.fault.empty()) what.fault = options.fault.c_str();
   const std::vector<Claim> claims = check_claims(what);
+  if (!options.plot.empty()) write_claims_svg(options.plot.c_str(), claims);
   if (options.json) {
     Json list = Json::array();
     for (const Claim& claim : claims) list.push_back(claim_json(claim));
@@ -201,6 +203,7 @@ void add_claims(CLI::App& program, Command& command) {
       ->check(not_empty());
   app->add_flag("--list-breaks", options->list_faults, "List what --break takes");
   add_choice(*app, "--lang", options->language, {{"en", Language::english}, {"zh", Language::chinese}}, "Language");
+  app->add_option("--plot", options->plot, "Draw two of the counter-examples, too: .svg")->check(ends_in({".svg"}));
   app->add_flag("--json", options->json, "Print JSON, in both languages");
   app->callback([&command, options] { command = [options] { return run(*options); }; });
 }

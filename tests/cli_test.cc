@@ -33,7 +33,7 @@ TEST_F(Program, SaysItsVersionCommitAndInstructionSet) {
 
 TEST_F(Program, BeginsItsHelpWithAnExample) {
   for (const char* command :
-       {"", "inspect", "compare", "frequencies", "plot", "explain", "rotate", "attend", "verify", "precision"}) {
+       {"", "inspect", "compare", "frequencies", "plot", "explain", "rotate", "attend", "verify", "precision", "claims"}) {
     const Result result = run(std::string(command) + " --help");
     EXPECT_EQ(result.code, 0) << command;
     EXPECT_EQ(result.out.rfind("Example: ", 0), 0u) << result.out;

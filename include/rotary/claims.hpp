@@ -60,6 +60,13 @@ struct ClaimsOptions {
 /// Takes less than a second. Errors: Error (invalid_argument) for an unknown id or fault.
 ROTARY_API std::vector<Claim> check_claims(const ClaimsOptions& options = {});
 
+/// Two of the counter-examples as curves: score-falls-with-distance and lengths-extrapolate, which must be among `claims`.
+/// SVG, complete in itself, for light and dark pages. Errors: Error (invalid_argument) where one of them is missing.
+ROTARY_API std::vector<char> claims_svg(const std::vector<Claim>& claims);
+
+/// The same in a file. Writes beside the target and renames. Errors: also (invalid_file) when the file cannot be written.
+ROTARY_API void write_claims_svg(const char* path, const std::vector<Claim>& claims);
+
 /// Something wrong to put under the computations.
 struct ClaimFault {
   const char* name;  ///< "rotate-after-scores"

@@ -129,7 +129,7 @@ std::vector<Fault> linear_faults() {
       {{"rotate-before-the-map", "queries and keys turn, then become features", "先旋转查询与键，再映射成特征"},
        make<RotateBeforeTheMap>},
       {{"rotate-after-the-map", "elu + 1 always comes first", "总是先做 elu + 1 再旋转"}, make<RotateAfterTheMap>},
-      {{"favor-without-norm-term", "random features without -|x|^2 / 2 in the exponent", "随机特征的指数里漏了 -|x|²/2"},
+      {{"favor-without-norm-term", "random features without the norm in the exponent", "随机特征的指数里漏了范数项"},
        make<FavorWithoutNormTerm>},
       {{"cosformer-half-turn", "cosFormer turns by pi instead of pi / 2 over M positions",
         "cosFormer 在 M 个位置上转 π 而不是 π/2"},
