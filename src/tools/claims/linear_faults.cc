@@ -120,25 +120,24 @@ class StreamRestartsPositions : public Operations {
 }  // namespace
 
 std::vector<Fault> linear_faults() {
-  return {
-      {{"normalizer-rotated", "the denominator turns where RoFormer's does not", "RoFormer 的分母也旋转"},
-       make<NormalizerRotated>},
-      {{"normalizer-unrotated", "no denominator turns", "任何分母都不旋转"}, make<NormalizerUnrotated>},
-      {{"normalizer-of-pair-norms", "every denominator is made of the lengths of pairs", "所有分母都用各对特征的长度"},
-       make<NormalizerOfPairNorms>},
-      {{"rotate-before-the-map", "queries and keys turn, then become features", "先旋转查询与键，再映射成特征"},
-       make<RotateBeforeTheMap>},
-      {{"rotate-after-the-map", "elu + 1 always comes first", "总是先做 elu + 1 再旋转"}, make<RotateAfterTheMap>},
-      {{"favor-without-norm-term", "random features without the norm in the exponent", "随机特征的指数里漏了范数项"},
-       make<FavorWithoutNormTerm>},
-      {{"cosformer-half-turn", "cosFormer turns by pi instead of pi / 2 over M positions",
-        "cosFormer 在 M 个位置上转 π 而不是 π/2"},
-       make<CosformerHalfTurn>},
-      {{"stream-restarts-positions", "every call of a stream counts from 0", "数据流每次调用都从 0 数起"},
-       make<StreamRestartsPositions>},
-      {{"causal-rule-forgotten", "queries of linear attention see all keys", "线性注意力的查询能看到所有键"},
-       make<CausalRuleForgotten>},
-      {{"decay-ignored", "a decay has no effect", "衰减不起作用"}, make<DecayIgnored>}};
+  return {{{"normalizer-rotated", "the denominator turns where RoFormer's does not", "RoFormer 的分母也旋转"},
+           make<NormalizerRotated>},
+          {{"normalizer-unrotated", "no denominator turns", "任何分母都不旋转"}, make<NormalizerUnrotated>},
+          {{"normalizer-of-pair-norms", "every denominator is made of the lengths of pairs", "所有分母都用各对特征的长度"},
+           make<NormalizerOfPairNorms>},
+          {{"rotate-before-the-map", "queries and keys turn, then become features", "先旋转查询与键，再映射成特征"},
+           make<RotateBeforeTheMap>},
+          {{"rotate-after-the-map", "elu + 1 always comes first", "总是先做 elu + 1 再旋转"}, make<RotateAfterTheMap>},
+          {{"favor-without-norm-term", "random features without the norm in the exponent", "随机特征的指数里漏了范数项"},
+           make<FavorWithoutNormTerm>},
+          {{"cosformer-half-turn", "cosFormer turns by pi instead of pi / 2 over M positions",
+            "cosFormer 在 M 个位置上转 π 而不是 π/2"},
+           make<CosformerHalfTurn>},
+          {{"stream-restarts-positions", "every call of a stream counts from 0", "数据流每次调用都从 0 数起"},
+           make<StreamRestartsPositions>},
+          {{"causal-rule-forgotten", "queries of linear attention see all keys", "线性注意力的查询能看到所有键"},
+           make<CausalRuleForgotten>},
+          {{"decay-ignored", "a decay has no effect", "衰减不起作用"}, make<DecayIgnored>}};
 }
 
 }  // namespace rotary::claims
