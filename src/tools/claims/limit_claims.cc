@@ -177,8 +177,8 @@ Measured biases_can_be_summed_first(const Operations& operations) {
   constexpr std::int64_t N = 64;
   // T5's table: any number per bucket.
   Random random(83);
-  std::vector<double> table;
-  for (int bucket = 0; bucket < 32; ++bucket) table.push_back(2 * random() - 1);
+  std::vector<double> table(32);
+  for (double& number : table) number = 2 * random() - 1;
   const auto alibi = PositionBias::alibi({0.5});
   const auto t5 = PositionBias::t5({table.data(), "NH", {32, 1}}, T5Buckets());
   std::vector<double> ranks;
