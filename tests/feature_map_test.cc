@@ -15,7 +15,9 @@ namespace {
 std::vector<double> mapped(const FeatureMap& map, std::vector<double> x) {
   const FeatureRows<double> rows(map, static_cast<std::int64_t>(x.size()));
   std::vector<double> features(static_cast<std::size_t>(rows.num_features()));
-  rows.map(x.data(), features.data());
+  const auto width = static_cast<std::int64_t>(x.size());
+  if (rows.takes_scaled()) rows.scale(x.data(), width);
+  rows.map(x.data(), width, 1, features.data());
   return features;
 }
 

@@ -396,6 +396,45 @@ TEST(LinearAttention, DoesNotChangeByABitWhenTheFutureChanges) {
   }
 }
 
+TEST(LinearAttention, HasTheSameBitsWhereTheFutureIsCutOff) {
+  const Sizes sizes{.num_q_heads = 6, .num_kv_heads = 2, .num_queries = 70, .num_keys = 70, .head_dim = 10, .value_dim = 7};
+  for (const std::string& name : methods) {
+    Case c(sizes, name);
+    c.options().is_causal = true;
+    const Numbers whole = c.attended();
+    for (const std::int64_t length : {1, 2, 5, 8, 31, 33, 40}) {
+      const auto cut = [&](const TestTensor& x) { return x.view().slice('S', 0, length); };
+      TestTensor out(DType::f32, "BHSD", {1, 6, length, 7});
+      linear_attention(cut(c.q), cut(c.k), cut(c.v), out, c.options());
+      for (std::int64_t h = 0; h < 6; ++h) {
+        for (std::int64_t i = 0; i < length * 7; ++i) {
+          ASSERT_EQ(out[h * length * 7 + i], whole[static_cast<std::size_t>(h * 70 * 7 + i)])
+              << name << ", token " << i / 7 << " of " << length;
+        }
+      }
+    }
+  }
+}
+
+/// Angles are read once for all heads, a few hundred tokens at a time.
+TEST(LinearAttention, GivesEveryHeadTheAnglesOfItsTokens) {
+  for (const bool is_causal : {true, false}) {
+    Case all({.num_q_heads = 3, .num_kv_heads = 3, .num_queries = 600, .num_keys = 600, .head_dim = 64}, "roformer");
+    all.options().is_causal = is_causal;
+    all.options().q_positions.offset = 3;  // keys have angles of their own
+    const Numbers together = all.attended();
+    for (std::int64_t h = 0; h < 3; ++h) {
+      TestTensor alone(DType::f32, "BHSD", {1, 1, 600, 8});
+      const auto head = [&](const TestTensor& x) { return x.view().slice('H', h, h + 1); };
+      linear_attention(head(all.q), head(all.k), head(all.v), alone, all.options());
+      for (std::int64_t i = 0; i < alone.size(); ++i) {
+        ASSERT_EQ(alone[i], together[static_cast<std::size_t>(h * alone.size() + i)]) << "head " << h << ", element " << i;
+      }
+    }
+    expect_agrees_with_reference(all);
+  }
+}
+
 TEST(LinearAttention, ShowsANaNThatIsSeen) {
   Case c({.num_queries = 10, .num_keys = 10}, "roformer");
   c.options().is_causal = true;

@@ -22,6 +22,7 @@
 // depends on the executor. A NaN that is seen shows; what the padding holds is never seen.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -53,6 +54,25 @@ ROTARY_API const char* name(Rotate rotate) noexcept;
 ROTARY_API const char* name(Normalizer normalizer) noexcept;
 
 struct LinearAttentionOptions;
+
+namespace detail {
+
+ROTARY_API void* allocate_for_vectors(std::size_t num_bytes);
+ROTARY_API void free_for_vectors(void* memory) noexcept;
+
+/// Addresses at which a vector of numbers crosses no cache line.
+template <class T>
+struct VectorAllocator {
+  using value_type = T;
+  VectorAllocator() = default;
+  template <class Other>
+  VectorAllocator(const VectorAllocator<Other>&) noexcept {}
+  T* allocate(std::size_t count) { return static_cast<T*>(allocate_for_vectors(count * sizeof(T))); }
+  void deallocate(T* memory, std::size_t) noexcept { free_for_vectors(memory); }
+  bool operator==(const VectorAllocator&) const noexcept { return true; }
+};
+
+}  // namespace detail
 
 /// The sums over all keys so far, from one call to the next; starts empty. Plain numbers: copy it to branch off. A call
 /// that fails leaves it as it is.
@@ -96,8 +116,8 @@ class ROTARY_API LinearState {
   bool any_dtype_ = true;  // until the first call
   std::int64_t num_rows_ = 0, num_kv_heads_ = 0, value_dim_ = 0;
   std::int64_t sizes_[4] = {};  // numbers per batch row and head in each of the four parts, which lie one after another
-  std::vector<double> doubles_;
-  std::vector<float> floats_;
+  std::vector<double, detail::VectorAllocator<double>> doubles_;
+  std::vector<float, detail::VectorAllocator<float>> floats_;
 };
 
 struct LinearAttentionOptions {

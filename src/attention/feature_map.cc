@@ -4,9 +4,10 @@
 #include <cmath>
 
 #include "attention/row_sums.h"
-#include "base/element.h"
+#include "attention/tensor_rows.h"
 #include "base/fail.h"
 #include "kernels/linear_attention.h"
+#include "kernels/products.h"
 
 namespace rotary {
 namespace {
@@ -17,9 +18,11 @@ bool has_projection(const FeatureMap& map) noexcept {
   return map.features == Features::favor_plus || map.features == Features::favor_relu;
 }
 
-double element(const ConstTensorView& projection, std::int64_t feature, std::int64_t channel) noexcept {
-  return load_element(projection.dtype(), projection.data(),
-                      feature * projection.stride('N') + channel * projection.stride('D'));
+/// The channels of one feature.
+template <class T>
+void load_feature(const ConstTensorView& projection, std::int64_t feature, T* channels) noexcept {
+  load_row(projection.dtype(), projection.data(), feature * projection.stride('N'), projection.stride('D'),
+           projection.size('D'), channels);
 }
 
 void check_projection(const char* operation, const FeatureMap& map, std::int64_t head_dim) {
@@ -36,10 +39,11 @@ void check_projection(const char* operation, const FeatureMap& map, std::int64_t
     fail_argument(operation, "the projection of ", features, " must be as wide as q and k, got ", p.size('D'), " and ",
                   head_dim);
   }
+  std::vector<double> channels(static_cast<std::size_t>(head_dim));
   for (std::int64_t f = 0; f < p.size('N'); ++f) {
-    for (std::int64_t d = 0; d < head_dim; ++d) {
-      if (!std::isfinite(element(p, f, d))) fail_argument(operation, "the projection of ", features, " must be finite");
-    }
+    load_feature(p, f, channels.data());
+    if (std::all_of(channels.begin(), channels.end(), [](double x) { return std::isfinite(x); })) continue;
+    fail_argument(operation, "the projection of ", features, " must be finite");
   }
 }
 
@@ -104,28 +108,40 @@ FeatureRows<T>::FeatureRows(const FeatureMap& map, std::int64_t head_dim)
       root_scale_(static_cast<T>(square_root_of_scale(map, head_dim))),
       epsilon_(static_cast<T>(map.epsilon)) {
   if (!has_projection(map)) return;
-  for (std::int64_t d = 0; d < head_dim; ++d) {
-    for (std::int64_t f = 0; f < num_features_; ++f) projection_.push_back(static_cast<T>(element(map.projection, f, d)));
-  }
+  std::vector<T> features(static_cast<std::size_t>(num_features_ * head_dim));
+  for (std::int64_t f = 0; f < num_features_; ++f) load_feature(map.projection, f, features.data() + f * head_dim);
+  projection_.resize(features.size());
+  product_kernels<T>().transpose(features.data(), num_features_, head_dim, projection_.data(), num_features_);
 }
 
 template <class T>
-void FeatureRows<T>::map(T* x, T* features) const noexcept {
-  if (takes_scaled()) {
-    for (std::int64_t d = 0; d < head_dim_; ++d) x[d] *= root_scale_;
-  }
+void FeatureRows<T>::scale(T* x, std::int64_t count) const noexcept {
+  for (std::int64_t i = 0; i < count; ++i) x[i] *= root_scale_;
+}
+
+template <class T>
+void FeatureRows<T>::map(const T* x, std::int64_t x_step, std::int64_t num_rows, T* features) const noexcept {
+  const auto each_row = [&](const auto& map_row) {
+    for (std::int64_t i = 0; i < num_rows; ++i) map_row(x + i * x_step, features + i * num_features_);
+  };
+  const auto each_element = [&](const auto& map_run) {
+    if (x_step == head_dim_) return map_run(x, num_rows * head_dim_, features);
+    each_row([&](const T* from, T* to) { map_run(from, head_dim_, to); });
+  };
+  const LinearKernels<T>& kernels = linear_kernels<T>();
   switch (features_) {
-    case Features::identity: std::copy_n(x, head_dim_, features); return;
-    case Features::relu:
-      for (std::int64_t d = 0; d < head_dim_; ++d) features[d] = x[d] < 0 ? T{0} : x[d];  // a NaN stays one
-      return;
-    case Features::elu_plus_1: return linear_kernels<T>().elu_plus_1(x, head_dim_, features);
-    case Features::one_plus_cos: return map_cosine(x, features);
-    case Features::taylor2: return map_taylor(x, features);
-    case Features::favor_plus: return map_favor_plus(x, features);
+    case Features::identity: return each_element([](const T* from, std::int64_t n, T* to) { std::copy_n(from, n, to); });
+    case Features::relu: return each_element(kernels.relu);
+    case Features::elu_plus_1: return each_element(kernels.elu_plus_1);
+    case Features::one_plus_cos: return each_row([&](const T* from, T* to) { map_cosine(from, to); });
+    case Features::taylor2: return each_row([&](const T* from, T* to) { map_taylor(from, to); });
+    case Features::favor_plus:
+      project(x, x_step, num_rows, features);
+      return each_row([&](const T* from, T* to) { subtract_half_square(from, to); });
     case Features::favor_relu:
-      project(x, features);
-      for (std::int64_t f = 0; f < num_features_; ++f) features[f] = (features[f] < 0 ? T{0} : features[f]) + epsilon_;
+      project(x, x_step, num_rows, features);
+      kernels.relu(features, num_rows * num_features_, features);
+      for (std::int64_t f = 0; f < num_rows * num_features_; ++f) features[f] += epsilon_;
       return;
   }
 }
@@ -153,25 +169,24 @@ void FeatureRows<T>::map_taylor(const T* x, T* features) const noexcept {
 }
 
 template <class T>
-void FeatureRows<T>::project(const T* x, T* features) const noexcept {
-  std::fill_n(features, num_features_, T{0});
-  linear_kernels<T>().add_product({.rows = 1,
-                                   .inner = head_dim_,
-                                   .columns = num_features_,
-                                   .x = x,
-                                   .x_step = head_dim_,
-                                   .y = projection_.data(),
-                                   .y_step = num_features_,
-                                   .out = features,
-                                   .out_step = num_features_});
+void FeatureRows<T>::project(const T* x, std::int64_t x_step, std::int64_t num_rows, T* features) const noexcept {
+  product_kernels<T>().multiply({.rows = num_rows,
+                                 .inner = head_dim_,
+                                 .columns = num_features_,
+                                 .x = x,
+                                 .x_step = x_step,
+                                 .y = projection_.data(),
+                                 .y_step = num_features_,
+                                 .out = features,
+                                 .out_step = num_features_,
+                                 .adds = false});
 }
 
+/// |x|^2 / 2, from every exponent.
 template <class T>
-void FeatureRows<T>::map_favor_plus(const T* x, T* features) const noexcept {
-  project(x, features);
-  T squares = 0;
-  for (std::int64_t d = 0; d < head_dim_; ++d) squares += x[d] * x[d];
-  for (std::int64_t f = 0; f < num_features_; ++f) features[f] -= squares / 2;
+void FeatureRows<T>::subtract_half_square(const T* x, T* features) const noexcept {
+  const T half_square = dot(x, x, head_dim_) / 2;
+  for (std::int64_t f = 0; f < num_features_; ++f) features[f] -= half_square;
 }
 
 template <class T>

@@ -1,4 +1,4 @@
-// Feature maps, a row at a time.
+// Feature maps, rows at a time.
 #pragma once
 
 #include <cstdint>
@@ -21,21 +21,23 @@ class FeatureRows {
   /// Whether features come as exponents: their logarithms, of which the caller takes the largest off before exp.
   bool in_exponents() const noexcept { return features_ == Features::favor_plus; }
 
-  /// `x` has head_dim numbers and becomes x' where the map takes that.
-  void map(T* x, T* features) const noexcept;
-  /// From gradients with respect to features to those with respect to x. `x` and `features` are what map() left, features
+  /// Whether map() takes x' = x times the root of the scale: scale() it first.
+  bool takes_scaled() const noexcept { return features_ == Features::taylor2 || !projection_.empty(); }
+  void scale(T* x, std::int64_t count) const noexcept;
+  /// `num_rows` rows of head_dim numbers, x_step apart, to rows of features side by side.
+  void map(const T* x, std::int64_t x_step, std::int64_t num_rows, T* features) const noexcept;
+  /// From gradients with respect to features to those with respect to x. `x` and `features` are those of map(), features
   /// that are exponents meanwhile exp of them, times any factor that does not count as depending on x. `df` is used up.
   void backward(const T* x, const T* features, T* df, T* dx) const noexcept;
 
  private:
   void map_cosine(const T* x, T* features) const noexcept;
   void map_taylor(const T* x, T* features) const noexcept;
-  void project(const T* x, T* features) const noexcept;
-  void map_favor_plus(const T* x, T* features) const noexcept;
+  void project(const T* x, std::int64_t x_step, std::int64_t num_rows, T* features) const noexcept;
+  void subtract_half_square(const T* x, T* features) const noexcept;
   void cosine_backward(const T* x, const T* features, const T* df, T* dx) const noexcept;
   void taylor_backward(const T* x, const T* df, T* dx) const noexcept;
   void project_backward(const T* df, T* dx) const noexcept;
-  bool takes_scaled() const noexcept { return features_ == Features::taylor2 || !projection_.empty(); }
 
   Features features_;
   std::int64_t head_dim_, num_features_;

@@ -9,6 +9,7 @@
 #include "attention/linear_problem.h"
 #include "attention/linear_report.h"
 #include "attention/linear_state.h"
+#include "attention/linear_steps.h"
 #include "base/fail.h"
 #include "base/parallel.h"
 
@@ -23,13 +24,15 @@ LinearAttentionReport attend(const LinearProblem& problem, LinearState* state, E
   LinearState& sums = state != nullptr ? *state : own;
   if (sums.empty()) LinearStateAccess::begin(sums, problem, dtype_of<T>);
   const FeatureRows<T> map(problem.feature_map, problem.head_dim);
+  const bool one_token = is_step(problem, map);
   const auto num_heads = static_cast<std::int64_t>(problem.sequences.size()) * problem.num_kv_heads;
   // A few tasks per thread: heads of a task share its workspace, and a token's angles.
   const std::int64_t num_tasks = executor == nullptr ? 1 : std::min<std::int64_t>(num_heads, 4L * executor->concurrency());
   std::vector<LinearAttentionReport> reports(static_cast<std::size_t>(num_tasks));
   parallel_for(executor, num_tasks, [&](std::int64_t task) {
+    const std::int64_t begin = task * num_heads / num_tasks, end = (task + 1) * num_heads / num_tasks;
     reports[static_cast<std::size_t>(task)] =
-        attend_linearly(problem, map, sums, task * num_heads / num_tasks, (task + 1) * num_heads / num_tasks);
+        one_token ? step_linearly(problem, map, sums, begin, end) : attend_linearly(problem, map, sums, begin, end);
   });
   return merged(reports);
 }

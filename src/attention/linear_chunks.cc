@@ -3,14 +3,18 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
+#include <optional>
 #include <vector>
 
 #include "attention/aligned_array.h"
+#include "attention/angle_block.h"
 #include "attention/linear_divisor.h"
 #include "attention/linear_rows.h"
 #include "attention/row_sums.h"
 #include "attention/tensor_rows.h"
 #include "kernels/linear_attention.h"
+#include "kernels/products.h"
 
 namespace rotary {
 namespace {
@@ -23,6 +27,17 @@ std::int64_t longest(const std::vector<LinearSequence>& sequences) noexcept {
   return length;
 }
 
+/// Heads of one sequence.
+struct HeadRange {
+  std::int64_t begin, end;
+};
+
+/// How many tokens' angles are kept for the heads that come by: whole chunks, in about a quarter of a usual cache.
+std::int64_t tokens_of_block(std::int64_t num_pairs, std::int64_t chunk, std::int64_t length) noexcept {
+  constexpr std::int64_t numbers = 1 << 15;
+  return std::min(std::max<std::int64_t>(numbers / std::max<std::int64_t>(2 * num_pairs * chunk, 1), 1) * chunk, length);
+}
+
 /// A workspace for any number of heads, one after another.
 template <class T>
 class Chunks {
@@ -30,120 +45,188 @@ class Chunks {
   Chunks(const LinearProblem& problem, const FeatureRows<T>& map)
       : p_(problem),
         kernels_(linear_kernels<T>()),
+        products_(product_kernels<T>()),
         size_(std::min(problem.chunk_size, longest(problem.sequences))),
         step_(round_up_to_vectors(size_)),
+        block_(problem.rotation == nullptr
+                   ? longest(problem.sequences)
+                   : tokens_of_block(problem.rotation->num_pairs(), size_, longest(problem.sequences))),
         gated_(!problem.decay.empty() || map.in_exponents()),
-        query_rows_(problem, map, problem.q, problem.q_angles),
-        key_rows_(problem, map, problem.k, problem.k_angles),
+        query_angles_(angle_block<T>(problem, problem.q_angles, block_)),
+        key_angles_(problem.same_positions ? std::nullopt : angle_block<T>(problem, problem.k_angles, block_)),
+        query_rows_(problem, map, problem.q, angles(query_angles_), size_),
+        key_rows_(problem, map, problem.k, angles(problem.same_positions ? query_angles_ : key_angles_), size_),
         value_rows_(problem.v),
         out_rows_(problem.out),
-        a_(aligned_array<T>(size_ * problem.a_width)),
         b_(aligned_array<T>(problem.a_width * step_)),
-        row_(aligned_array<T>(problem.a_width)),
         values_(aligned_array<T>(size_ * problem.value_dim)),
         out_(aligned_array<T>(size_ * problem.value_dim)),
         scores_(aligned_array<T>(size_ * step_)),
         gates_(aligned_array<T>(size_)),
-        c_(aligned_array<T>(problem.c_width)),
-        m_(aligned_array<T>(problem.m_width)),
         denominators_(aligned_array<T>(size_ * problem.c_width)),
-        magnitudes_(aligned_array<T>(size_ * problem.m_width)) {}
+        magnitudes_(aligned_array<T>(size_ * problem.m_width)),
+        divisors_(aligned_array<T>(size_)),
+        bounds_(aligned_array<T>(size_)),
+        present_(std::make_unique<bool[]>(static_cast<std::size_t>(size_))) {}
 
-  void attend(const LinearSequence& sequence, std::int64_t kv_head, const LinearSums<T>& sums) {
+  void attend(const LinearSequence& sequence, std::int64_t row, const HeadRange& heads, LinearState& state) {
     sequence_ = sequence;
-    kv_head_ = kv_head;
-    sums_ = sums;
-    decay_ = p_.decay.empty() ? T{1} : static_cast<T>(p_.decay[static_cast<std::size_t>(kv_head)]);
-    if (p_.is_causal) {
-      for (std::int64_t first = 0; first < sequence_.num_keys; first += size_) {
-        const std::int64_t count = std::min(size_, sequence_.num_keys - first);
+    const bool is_causal = p_.is_causal;
+    each_block(sequence.num_keys, [&](std::int64_t begin, std::int64_t end) {
+      hold(key_rows_, sequence.first_key, begin, end);
+      if (is_causal) hold(query_rows_, sequence.first_query, begin, end);
+      each_chunk(begin, end, row, heads, state, [&](std::int64_t first, std::int64_t count) {
         load_keys(first, count);
-        attend_queries(first, count, true);
+        if (is_causal) attend_queries(first, count, true);
         join(count);
-      }
-    } else {
-      for (std::int64_t first = 0; first < sequence_.num_keys; first += size_) {
-        const std::int64_t count = std::min(size_, sequence_.num_keys - first);
-        load_keys(first, count);
-        join(count);
-      }
-      for (std::int64_t first = 0; first < sequence_.num_queries; first += size_) {
-        attend_queries(first, std::min(size_, sequence_.num_queries - first), false);
-      }
-    }
+      });
+    });
+    each_block(is_causal ? 0 : sequence.num_queries, [&](std::int64_t begin, std::int64_t end) {
+      hold(query_rows_, sequence.first_query, begin, end);
+      each_chunk(begin, end, row, heads, state,
+                 [&](std::int64_t first, std::int64_t count) { attend_queries(first, count, false); });
+    });
   }
 
   const LinearAttentionReport& report() const noexcept { return report_; }
 
  private:
-  /// Features by column, values by row, the gate of each key, and the sums of the denominator up to each key.
-  void load_keys(std::int64_t first, std::int64_t count) {
-    const T *denominator = sums_.denominator, *magnitude = sums_.magnitude;
-    for (std::int64_t i = 0; i < count; ++i) {
-      T* const e = denominators_.get() + i * p_.c_width;
-      T* const m = magnitudes_.get() + i * p_.m_width;
-      load_key(sequence_.first_key + first + i, i, e, m);
-      for (std::int64_t f = 0; f < p_.c_width; ++f) e[f] += gates_[i] * denominator[f];
-      for (std::int64_t f = 0; f < p_.m_width; ++f) m[f] += gates_[i] * magnitude[f];
-      denominator = e;
-      magnitude = m;
+  template <class Body>
+  void each_block(std::int64_t length, const Body& body) {
+    for (std::int64_t begin = 0; begin < length; begin += block_) body(begin, std::min(begin + block_, length));
+  }
+
+  template <class Body>
+  void each_chunk(std::int64_t begin, std::int64_t end, std::int64_t row, const HeadRange& heads, LinearState& state,
+                  const Body& body) {
+    for (std::int64_t head = heads.begin; head < heads.end; ++head) {
+      start(head, LinearStateAccess::sums<T>(state, row, head));
+      for (std::int64_t first = begin; first < end; first += size_) body(first, std::min(size_, end - first));
     }
   }
 
-  void load_key(std::int64_t key, std::int64_t i, T* e, T* m) {
-    T* const value = values_.get() + i * p_.value_dim;
-    gates_[i] = 1;
-    if (p_.is_token(sequence_.row, key)) {
-      const T before = *sums_.log_scale;
-      key_rows_.load(sequence_.row, key, kv_head_, row_.get(), e, m, *sums_.log_scale);
-      value_rows_.load(sequence_.row, key, kv_head_, value);
-      if (before != -std::numeric_limits<T>::infinity()) gates_[i] = std::exp(before - *sums_.log_scale);
-      gates_[i] *= decay_;
-    } else {
-      std::fill_n(row_.get(), p_.a_width, T{0});
-      std::fill_n(e, p_.c_width, T{0});
-      std::fill_n(m, p_.m_width, T{0});
-      std::fill_n(value, p_.value_dim, T{0});
+  void hold(LinearRows<T>& rows, std::int64_t first_token, std::int64_t begin, std::int64_t end) {
+    rows.hold_angles(sequence_.row, first_token + begin, end - begin);
+  }
+
+  static AngleBlock<T>* angles(std::optional<AngleBlock<T>>& block) noexcept { return block ? &*block : nullptr; }
+
+  void start(std::int64_t kv_head, const LinearSums<T>& sums) noexcept {
+    kv_head_ = kv_head;
+    sums_ = sums;
+    decay_ = p_.decay.empty() ? T{1} : static_cast<T>(p_.decay[static_cast<std::size_t>(kv_head)]);
+  }
+
+  /// Features, values, the gate of each key, and the sums of the denominator up to each key.
+  void load_keys(std::int64_t first, std::int64_t count) {
+    const std::int64_t token = sequence_.first_key + first;
+    const bool* const present = find_padding(token, count);
+    T before = *sums_.log_scale;
+    const LinearFeatures<T> keys =
+        key_rows_.load({sequence_.row, token, kv_head_, count}, present, sums_.log_scale, gates_.get());
+    if (gated_) {
+      for (std::int64_t i = 0; i < count; ++i) before = make_gate(gates_[i], before, present == nullptr || present[i]);
     }
-    for (std::int64_t f = 0; f < p_.a_width; ++f) b_[f * step_ + i] = row_[f];
+    products_.transpose(keys.a, count, p_.a_width, b_.get(), step_);
+    const T* const gates = gated_ ? gates_.get() : nullptr;
+    kernels_.add_up({count, p_.c_width, keys.c, gates, sums_.denominator, denominators_.get()});
+    kernels_.add_up({count, p_.m_width, keys.m, gates, sums_.magnitude, magnitudes_.get()});
+    load_values(token, count, present);
+  }
+
+  /// nullptr where every token is one.
+  const bool* find_padding(std::int64_t token, std::int64_t count) noexcept {
+    if (!p_.key_padding_mask) return nullptr;
+    for (std::int64_t i = 0; i < count; ++i) present_[i] = p_.is_token(sequence_.row, token + i);
+    return present_.get();
+  }
+
+  /// From the logarithm of the scale with a key to its gate. Returns that logarithm.
+  T make_gate(T& gate, T before, bool is_present) const noexcept {
+    const T after = gate;
+    gate = before != after && before != -std::numeric_limits<T>::infinity() ? std::exp(before - after) : T{1};
+    if (is_present) gate *= decay_;
+    return after;
+  }
+
+  /// Where they are, if that is as good a place, and nothing will be changed.
+  void load_values(std::int64_t token, std::int64_t count, const bool* present) noexcept {
+    v_ = value_rows_.template in_place<T>(sequence_.row, token, kv_head_);
+    const bool side_by_side = v_ != nullptr && is_aligned(v_) && value_rows_.token_step() == p_.value_dim;
+    if (side_by_side && present == nullptr && !gated_) return;
+    for (std::int64_t i = 0; i < count; ++i) {
+      T* const value = values_.get() + i * p_.value_dim;
+      if (present == nullptr || present[i]) value_rows_.load(sequence_.row, token + i, kv_head_, value);
+      else std::fill_n(value, p_.value_dim, T{0});
+    }
+    v_ = values_.get();
   }
 
   void attend_queries(std::int64_t first, std::int64_t count, bool with_chunk) {
-    for (std::int64_t head = kv_head_ * p_.heads_per_kv_head(); head < (kv_head_ + 1) * p_.heads_per_kv_head(); ++head) {
-      std::fill_n(out_.get(), count * p_.value_dim, T{0});
-      for (std::int64_t i = 0; i < count; ++i) {
-        T own_scale = -std::numeric_limits<T>::infinity();  // a factor of a and c alike: it cancels
-        query_rows_.load(sequence_.row, sequence_.first_query + first + i, head, a_.get() + i * p_.a_width, c_.get(),
-                         m_.get(), own_scale);
-        divisors_[i] = linear_divisor(p_, c_.get(), with_chunk ? denominators_.get() + i * p_.c_width : sums_.denominator,
-                                      m_.get(), with_chunk ? magnitudes_.get() + i * p_.m_width : sums_.magnitude, report_);
-      }
-      kernels_.add_product({.rows = count,
-                            .inner = p_.a_width,
-                            .columns = p_.value_dim,
-                            .x = a_.get(),
-                            .x_step = p_.a_width,
-                            .y = sums_.numerator,
-                            .y_step = p_.value_dim,
-                            .out = out_.get(),
-                            .out_step = p_.value_dim});
-      if (with_chunk) add_chunk(count);
-      for (std::int64_t i = 0; i < count; ++i) store(sequence_.first_query + first + i, head, i);
+    const std::int64_t token = sequence_.first_query + first, heads = p_.heads_per_kv_head();
+    for (std::int64_t head = kv_head_ * heads; head < (kv_head_ + 1) * heads; ++head) {
+      const LinearFeatures<T> queries = query_rows_.load({sequence_.row, token, head, count});
+      RowsAhead ahead[4];
+      const int num_ahead = list_ahead(first + count, head, ahead);
+      find_divisors(queries, count, with_chunk);
+      products_.multiply({.rows = count,
+                          .inner = p_.a_width,
+                          .columns = p_.value_dim,
+                          .x = queries.a,
+                          .x_step = p_.a_width,
+                          .y = sums_.numerator,
+                          .y_step = p_.value_dim,
+                          .out = out_.get(),
+                          .out_step = p_.value_dim,
+                          .adds = false,
+                          .ahead = ahead,
+                          .num_ahead = num_ahead});
+      if (with_chunk) add_chunk(queries.a, count);
+      store(token, head, count);
+    }
+  }
+
+  /// What the chunk at `next` of the sequence will read and write.
+  int list_ahead(std::int64_t next, std::int64_t head, RowsAhead* ahead) const noexcept {
+    const std::int64_t count = std::min(size_, sequence_.num_queries - next), query = sequence_.first_query + next;
+    ahead[0] = query_rows_.ahead({sequence_.row, query, head, count});
+    ahead[1] = out_rows_.ahead(sequence_.row, query, head, count);
+    if (!p_.is_causal || head % p_.heads_per_kv_head() != 0) return 2;
+    ahead[2] = key_rows_.ahead({sequence_.row, sequence_.first_key + next, kv_head_, count});
+    ahead[3] = value_rows_.ahead(sequence_.row, sequence_.first_key + next, kv_head_, count);
+    return 4;
+  }
+
+  void find_divisors(const LinearFeatures<T>& queries, std::int64_t count, bool with_chunk) noexcept {
+    if (p_.normalizer == Normalizer::none) {
+      std::fill_n(divisors_.get(), count, T{1});
+      report_.num_rows += count;
+      return;
+    }
+    const T* const denominator = with_chunk ? denominators_.get() : sums_.denominator;
+    kernels_.dots({count, p_.c_width, queries.c, denominator, with_chunk ? p_.c_width : 0, divisors_.get()});
+    if (p_.m_width > 0) {
+      const T* const magnitude = with_chunk ? magnitudes_.get() : sums_.magnitude;
+      kernels_.dots({count, p_.m_width, queries.m, magnitude, with_chunk ? p_.m_width : 0, bounds_.get()});
+    }
+    for (std::int64_t i = 0; i < count; ++i) {
+      divisors_[i] = checked_divisor(divisors_[i], p_.m_width > 0 ? bounds_[i] : std::abs(divisors_[i]), report_);
     }
   }
 
   /// Adds tril(A B^T) V to what came from the sums, each under its gates.
-  void add_chunk(std::int64_t count) {
-    std::fill_n(scores_.get(), count * step_, T{0});
-    kernels_.add_product({.rows = count,
-                          .inner = p_.a_width,
-                          .columns = round_up_to_vectors(count),
-                          .x = a_.get(),
-                          .x_step = p_.a_width,
-                          .y = b_.get(),
-                          .y_step = step_,
-                          .out = scores_.get(),
-                          .out_step = step_});
+  void add_chunk(const T* a, std::int64_t count) {
+    products_.multiply({.rows = count,
+                        .inner = p_.a_width,
+                        .columns = round_up_to_vectors(count),
+                        .x = a,
+                        .x_step = p_.a_width,
+                        .y = b_.get(),
+                        .y_step = step_,
+                        .out = scores_.get(),
+                        .out_step = step_,
+                        .adds = false,
+                        .up_to_diagonal = true});
     for (std::int64_t i = 0; gated_ && i < count; ++i) {
       T passed = 1;
       for (std::int64_t j = i; j >= 0; --j) {
@@ -152,48 +235,55 @@ class Chunks {
       }
       multiply(passed, out_.get() + i * p_.value_dim, p_.value_dim);
     }
-    kernels_.add_product({.rows = count,
-                          .inner = count,
-                          .columns = p_.value_dim,
-                          .x = scores_.get(),
-                          .x_step = step_,
-                          .y = values_.get(),
-                          .y_step = p_.value_dim,
-                          .out = out_.get(),
-                          .out_step = p_.value_dim,
-                          .lower = true});
+    products_.multiply({.rows = count,
+                        .inner = count,
+                        .columns = p_.value_dim,
+                        .x = scores_.get(),
+                        .x_step = step_,
+                        .y = v_,
+                        .y_step = p_.value_dim,
+                        .out = out_.get(),
+                        .out_step = p_.value_dim,
+                        .lower = true});
   }
 
   /// The keys of the chunk join the sums.
   void join(std::int64_t count) {
     if (gated_) pass_gates(count);
-    kernels_.add_product({.rows = p_.a_width,
-                          .inner = count,
-                          .columns = p_.value_dim,
-                          .x = b_.get(),
-                          .x_step = step_,
-                          .y = values_.get(),
-                          .y_step = p_.value_dim,
-                          .out = sums_.numerator,
-                          .out_step = p_.value_dim});
+    products_.multiply({.rows = p_.a_width,
+                        .inner = count,
+                        .columns = p_.value_dim,
+                        .x = b_.get(),
+                        .x_step = step_,
+                        .y = v_,
+                        .y_step = p_.value_dim,
+                        .out = sums_.numerator,
+                        .out_step = p_.value_dim});
     std::copy_n(denominators_.get() + (count - 1) * p_.c_width, p_.c_width, sums_.denominator);
     std::copy_n(magnitudes_.get() + (count - 1) * p_.m_width, p_.m_width, sums_.magnitude);
   }
 
-  void pass_gates(std::int64_t count) {
+  /// Through the gates after each key go its value, and through all of them the sums.
+  void pass_gates(std::int64_t count) noexcept {
     T passed = 1;
     for (std::int64_t j = count - 1; j >= 0; --j) {
-      for (std::int64_t f = 0; passed != 1 && f < p_.a_width; ++f) b_[f * step_ + j] *= passed;
+      multiply(passed, values_.get() + j * p_.value_dim, p_.value_dim);
       passed *= gates_[j];
     }
     multiply(passed, sums_.numerator, p_.a_width * p_.value_dim);
   }
 
-  void store(std::int64_t query, std::int64_t head, std::int64_t i) {
-    T* const out = out_.get() + i * p_.value_dim;
-    const T divisor = divisors_[i];
-    for (std::int64_t d = 0; d < p_.value_dim; ++d) out[d] = divisor == 0 ? T{0} : out[d] / divisor;
-    out_rows_.store(out, sequence_.row, query, head);
+  void store(std::int64_t token, std::int64_t head, std::int64_t count) noexcept {
+    T* const place = out_rows_.template in_place<T>(sequence_.row, token, head);
+    kernels_.divide({.rows = count,
+                     .width = p_.value_dim,
+                     .x = out_.get(),
+                     .divisors = divisors_.get(),
+                     .out = place != nullptr ? place : out_.get(),
+                     .out_step = place != nullptr ? out_rows_.token_step() : p_.value_dim});
+    for (std::int64_t i = 0; place == nullptr && i < count; ++i) {
+      out_rows_.store(out_.get() + i * p_.value_dim, sequence_.row, token + i, head);
+    }
   }
 
   const LinearProblem& p_;
@@ -202,20 +292,22 @@ class Chunks {
   LinearSums<T> sums_ = {};
   T decay_ = 1;
   const LinearKernels<T>& kernels_;
-  std::int64_t size_;  // tokens of a chunk
-  std::int64_t step_;  // from row to row of b_ and scores_: whole vectors, so that no column is computed differently
+  const ProductKernels<T>& products_;
+  std::int64_t size_;   // tokens of a chunk
+  std::int64_t step_;   // from row to row of b_ and scores_: whole vectors, so that no column is computed differently
+  std::int64_t block_;  // tokens whose angles are at hand while heads come by
   bool gated_;
+  std::optional<AngleBlock<T>> query_angles_, key_angles_;
   LinearRows<T> query_rows_, key_rows_;
   TensorRows<ConstTensorView> value_rows_;
   TensorRows<TensorView> out_rows_;
-  AlignedArray<T> a_;             // a row per query
   AlignedArray<T> b_;             // a column per key
-  AlignedArray<T> row_;           // of one key
   AlignedArray<T> values_, out_;  // a row per token
+  const T* v_ = nullptr;          // the values, in place or copied
   AlignedArray<T> scores_, gates_;
-  AlignedArray<T> c_, m_;                      // of one query
   AlignedArray<T> denominators_, magnitudes_;  // sums up to each key of the chunk
-  AlignedArray<T> divisors_ = aligned_array<T>(size_);
+  AlignedArray<T> divisors_, bounds_;
+  std::unique_ptr<bool[]> present_;
   LinearAttentionReport report_;
 };
 
@@ -225,10 +317,11 @@ template <class T>
 LinearAttentionReport attend_linearly(const LinearProblem& problem, const FeatureRows<T>& map, LinearState& state,
                                       std::int64_t begin, std::int64_t end) {
   Chunks<T> chunks(problem, map);
-  for (std::int64_t i = begin; i < end; ++i) {
-    const std::int64_t row = i / problem.num_kv_heads, kv_head = i % problem.num_kv_heads;
-    chunks.attend(problem.sequences[static_cast<std::size_t>(row)], kv_head,
-                  LinearStateAccess::sums<T>(state, row, kv_head));
+  for (std::int64_t i = begin; i < end;) {
+    const std::int64_t row = i / problem.num_kv_heads, first = i - row * problem.num_kv_heads;
+    const HeadRange heads{first, std::min(first + end - i, problem.num_kv_heads)};
+    chunks.attend(problem.sequences[static_cast<std::size_t>(row)], row, heads, state);
+    i += heads.end - heads.begin;
   }
   return chunks.report();
 }

@@ -8,15 +8,11 @@
 
 namespace rotary {
 
-/// The denominator of a query whose features are `c` (and `m`, the lengths of their pairs) over the sums that they meet; 0
-/// where one must not divide by it. Counts the row in `report`.
+/// The denominator `sum` whose terms' sizes sum to at most `bound`; 0 where one must not divide by it. Counts the row in
+/// `report`.
 template <class T>
-T linear_divisor(const LinearProblem& problem, const T* c, const T* denominator, const T* m, const T* magnitude,
-                 LinearAttentionReport& report) {
+T checked_divisor(T sum, T bound, LinearAttentionReport& report) {
   ++report.num_rows;
-  if (problem.normalizer == Normalizer::none) return 1;
-  const T sum = dot(c, denominator, problem.c_width);
-  const T bound = problem.m_width > 0 ? dot(m, magnitude, problem.m_width) : std::abs(sum);
   report.num_negative_denominators += sum < 0;
   if (!is_usable(sum, bound)) {
     ++report.num_zero_rows;
@@ -25,6 +21,19 @@ T linear_divisor(const LinearProblem& problem, const T* c, const T* denominator,
   const double condition = static_cast<double>(bound / std::abs(sum));
   if (condition > report.worst_condition) report.worst_condition = condition;
   return sum;
+}
+
+/// Of a query whose features are `c` (and `m`, the lengths of their pairs) over the sums that they meet.
+template <class T>
+T linear_divisor(const LinearProblem& problem, const T* c, const T* denominator, const T* m, const T* magnitude,
+                 LinearAttentionReport& report) {
+  if (problem.normalizer == Normalizer::none) {
+    ++report.num_rows;
+    return 1;
+  }
+  const T sum = dot(c, denominator, problem.c_width);
+  const T bound = problem.m_width > 0 ? dot(m, magnitude, problem.m_width) : std::abs(sum);
+  return checked_divisor(sum, bound, report);
 }
 
 }  // namespace rotary

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <string>
+#include <string_view>
 
 #include "attention/feature_map.h"
 #include "attention/tensor_checks.h"
@@ -27,6 +28,17 @@ std::int64_t entry(const ConstTensorView& list, std::int64_t i) noexcept {
   return whole_number(list, i * list.stride('N'));
 }
 
+bool are_the_same(const ConstTensorView& a, const ConstTensorView& b) noexcept {
+  if (!a || !b) return !a && !b;
+  return a.data() == b.data() && a.dtype() == b.dtype() && std::string_view(a.axes().c_str()) == b.axes().c_str() &&
+         a.shape() == b.shape() && a.strides() == b.strides();
+}
+
+bool are_the_same(const Positions& a, const Positions& b) noexcept {
+  return a.offset == b.offset && are_the_same(a.offsets, b.offsets) && are_the_same(a.position_ids, b.position_ids) &&
+         are_the_same(a.cu_seqlens, b.cu_seqlens);
+}
+
 class Checked {
  public:
   Checked(const char* operation, const ConstTensorView& q, const ConstTensorView& k, const ConstTensorView& v,
@@ -46,6 +58,7 @@ class Checked {
                     .normalizer = options_.normalizer,
                     .q_angles = {},
                     .k_angles = {},
+                    .same_positions = false,
                     .num_q_heads = q_.size('H'),
                     .num_kv_heads = k_.size('H'),
                     .head_dim = q_.size('D'),
@@ -162,6 +175,7 @@ class Checked {
                        tokens_of(operation_, q_), RotateOptions{});
     p.k_angles.emplace((prefix + ", k_positions").c_str(), rotation, positions(options_.k_positions),
                        tokens_of(operation_, k_), RotateOptions{});
+    p.same_positions = p.q.size('S') == p.k.size('S') && are_the_same(options_.q_positions, options_.k_positions);
   }
 
   static void resolve_widths(LinearProblem& p) {

@@ -24,6 +24,7 @@ struct LinearProblem {
   Rotate rotate;
   Normalizer normalizer;
   std::optional<TokenAngles> q_angles, k_angles;
+  bool same_positions;  // of q and k
   std::int64_t num_q_heads, num_kv_heads, head_dim, value_dim;
   std::vector<LinearSequence> sequences;
   ConstTensorView key_padding_mask;  // may be not given

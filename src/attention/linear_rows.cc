@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "attention/row_sums.h"
 #include "kernels/linear_attention.h"
@@ -24,148 +25,251 @@ std::vector<std::int64_t> channels_without_pair(const Rotation& rotation) {
   return still;
 }
 
+/// How the kernel of rotate turns rows of T, if it can.
+template <class T>
+std::optional<PairFormat> kernel_format(const LinearProblem& problem) {
+  if (problem.rotation == nullptr) return {};
+  const Rotation& rotation = *problem.rotation;
+  const Pairing pairing = rotation.pairing_out();
+  if (pairing == Pairing::listed || (problem.rotate != Rotate::lifted && rotation.pairing_in() != pairing)) return {};
+  return PairFormat{
+      .dtype = dtype_of<T>, .interleaved = pairing == Pairing::interleaved, .num_pairs = rotation.num_pairs()};
+}
+
 }  // namespace
+
+template <class T>
+std::optional<AngleBlock<T>> angle_block(const LinearProblem& problem, const std::optional<TokenAngles>& angles,
+                                         std::int64_t most_tokens) {
+  if (!angles) return {};
+  return std::optional<AngleBlock<T>>(std::in_place, *angles, kernel_format<T>(problem), most_tokens);
+}
+
+template <class T>
+LinearRows<T>::LinearRows(const LinearProblem& problem, const FeatureRows<T>& map, const ConstTensorView& x,
+                          AngleBlock<T>* angles, std::int64_t most_rows)
+    : p_(problem),
+      map_(map),
+      rows_(x),
+      angles_(angles),
+      format_(kernel_format<T>(problem)),
+      reads_in_place_(rows_.template in_place<T>(0, 0, 0) != nullptr && !map.takes_scaled()),
+      x_(aligned_array<T>(reads_in_place_ ? 0 : most_rows * problem.head_dim)),
+      turned_x_(aligned_array<T>(turns_x() ? most_rows * problem.head_dim : 0)),
+      features_(aligned_array<T>(most_rows * problem.num_features)),
+      turned_(aligned_array<T>(problem.turns_features() ? most_rows * problem.a_width : 0)) {
+  const bool pair_norms = problem.normalizer == Normalizer::pair_norms;
+  lengths_ = aligned_array<T>(most_rows * (pair_norms ? problem.c_width : problem.m_width));
+  if ((problem.m_width > 0 || pair_norms) && problem.turns_features() && problem.rotate == Rotate::after_map) {
+    still_ = channels_without_pair(*problem.rotation);
+  }
+}
 
 template <class T>
 LinearRows<T>::LinearRows(const LinearProblem& problem, const FeatureRows<T>& map, const ConstTensorView& x,
                           const std::optional<TokenAngles>& angles)
-    : p_(problem),
-      map_(map),
-      rows_(x),
-      angles_(angles ? &*angles : nullptr),
-      x_(static_cast<std::size_t>(problem.head_dim)),
-      features_(static_cast<std::size_t>(problem.num_features)),
-      d_features_(features_.size()) {
-  if (angles_ == nullptr) return;
-  cos_.resize(static_cast<std::size_t>(problem.rotation->num_pairs()));
-  sin_.resize(cos_.size());
-  const Rotation& rotation = *problem.rotation;
-  in_kernel_ = problem.rotate != Rotate::lifted && rotation.pairing_in() == rotation.pairing_out() &&
-               rotation.pairing_in() != Pairing::listed;
-  if (in_kernel_) {
-    kernel_.format = {.dtype = dtype_of<T>,
-                      .interleaved = rotation.pairing_in() == Pairing::interleaved,
-                      .num_pairs = rotation.num_pairs()};
-    arranged_.resize(static_cast<std::size_t>(arranged_size(kernel_.format)));
-    kernel_.num_rows = 1;
-    kernel_.arranged = arranged_.data();
+    : LinearRows(problem, map, x, nullptr, 1) {
+  if (!angles) return;
+  own_angles_.emplace(*angles, format_, 1);
+  angles_ = &*own_angles_;
+}
+
+template <class T>
+LinearFeatures<T> LinearRows<T>::load(const RowRange& rows, const bool* present, T* log_scale, T* log_scales) {
+  hold_angles(rows.row, rows.token, rows.tokens);
+  std::int64_t x_step = 0;
+  last_x_ = read(rows, x_step);
+  T* const features = features_.get();
+  map_.map(last_x_, x_step, rows.count(), features);
+  for (std::int64_t i = 0; i < rows.count(); ++i) {
+    T own = -std::numeric_limits<T>::infinity();
+    T& scale = log_scale != nullptr ? *log_scale : own;
+    const bool is_present = present == nullptr || present[i];
+    if (!is_present) std::fill_n(features + i * p_.num_features, p_.num_features, T{0});
+    else if (map_.in_exponents()) leave_exponents(features + i * p_.num_features, scale);
+    if (log_scales != nullptr) log_scales[i] = scale;
   }
-  if (problem.rotate == Rotate::before_map) turned_x_.resize(x_.size());
-  const bool takes_lengths = problem.m_width > 0 || problem.normalizer == Normalizer::pair_norms;
-  if (takes_lengths && problem.rotate == Rotate::after_map) still_ = channels_without_pair(*problem.rotation);
+  LinearFeatures<T> made{features, features, lengths_.get()};
+  if (p_.turns_features()) {
+    if (p_.rotate == Rotate::lifted) lift(rows, features, turned_.get());
+    else turn(rows, features, p_.num_features, turned_.get());
+    made.a = turned_.get();
+  }
+  if (p_.m_width > 0 || p_.normalizer == Normalizer::pair_norms) {
+    const std::int64_t width = p_.normalizer == Normalizer::pair_norms ? p_.c_width : p_.m_width;
+    for (std::int64_t i = 0; i < rows.count(); ++i) lengths(features + i * p_.num_features, lengths_.get() + i * width);
+  }
+  if (p_.normalizer == Normalizer::pair_norms) made.c = lengths_.get();
+  else if (p_.shares_features()) made.c = made.a;
+  return made;
 }
 
 template <class T>
 void LinearRows<T>::load(std::int64_t row, std::int64_t token, std::int64_t head, T* a, T* c, T* m, T& log_scale) {
-  if (angles_ != nullptr && (row != row_ || token != token_)) read_angles(row, token);
-  rows_.load(row, token, head, x_.data());
-  if (!turned_x_.empty()) {
-    turn(x_.data(), turned_x_.data());
-    x_.swap(turned_x_);
+  const LinearFeatures<T> made = load({row, token, head}, nullptr, &log_scale);
+  std::copy_n(made.a, p_.a_width, a);
+  std::copy_n(made.c, p_.c_width, c);
+  std::copy_n(made.m, p_.m_width, m);
+}
+
+/// Rows as the map takes them.
+template <class T>
+const T* LinearRows<T>::read(const RowRange& rows, std::int64_t& x_step) {
+  const T* x = nullptr;
+  if (reads_in_place_) {
+    x = rows_.template in_place<T>(rows.row, rows.token, rows.head);
+    x_step = rows.heads > 1 ? rows_.head_step() : rows_.token_step();
+  } else {
+    T* to = x_.get();
+    for (std::int64_t t = 0; t < rows.tokens; ++t) {
+      for (std::int64_t h = 0; h < rows.heads; ++h, to += p_.head_dim) {
+        rows_.load(rows.row, rows.token + t, rows.head + h, to);
+      }
+    }
+    x = x_.get();
+    x_step = p_.head_dim;
   }
-  map_.map(x_.data(), features_.data());
-  if (map_.in_exponents()) leave_exponents(log_scale);
-  if (!p_.turns_features()) std::copy(features_.begin(), features_.end(), a);
-  else if (p_.rotate == Rotate::lifted) turn_lifted(features_.data(), a);
-  else turn(features_.data(), a);
-  if (p_.normalizer == Normalizer::pair_norms) lengths(c);
-  else if (p_.shares_features()) std::copy_n(a, p_.c_width, c);
-  else std::copy_n(features_.data(), p_.c_width, c);
-  if (p_.m_width > 0) lengths(m);
+  if (turns_x()) {
+    turn(rows, x, x_step, turned_x_.get());
+    x = turned_x_.get();
+    x_step = p_.head_dim;
+  }
+  if (map_.takes_scaled()) map_.scale(turns_x() ? turned_x_.get() : x_.get(), rows.count() * p_.head_dim);
+  return x;
 }
 
 template <class T>
-void LinearRows<T>::read_angles(std::int64_t row, std::int64_t token) {
-  angles_->read(row, token, cos_.data(), sin_.data());
-  row_ = row;
-  token_ = token;
-  if (in_kernel_) arrange(kernel_.format, cos_.data(), sin_.data(), arranged_.data());
+void LinearRows<T>::turn(const RowRange& rows, const T* from, std::int64_t from_step, T* to) noexcept {
+  const std::int64_t width = p_.rotation->head_dim();
+  if (2 * p_.rotation->num_pairs() < width || !format_) {
+    for (std::int64_t i = 0; i < rows.count(); ++i) std::copy_n(from + i * from_step, width, to + i * width);
+  }
+  if (format_) return turn_in_kernel(rows, from, from_step, to);
+  for (std::int64_t i = 0; i < rows.count(); ++i) {
+    turn_one(angles_->row(rows.token + i / rows.heads), from + i * from_step, to + i * width);
+  }
 }
 
 template <class T>
-void LinearRows<T>::turn(const T* from, T* to) noexcept {
+void LinearRows<T>::turn_in_kernel(const RowRange& rows, const T* from, std::int64_t from_step, T* to) noexcept {
+  const std::int64_t first = p_.rotation->rotary_offset(), width = p_.rotation->head_dim();
+  rotate_rows({.format = *format_,
+               .num_rows = rows.count(),
+               .x = from + first,
+               .out = to + first,
+               .x_step = from_step,
+               .out_step = width,
+               .arranged = angles_->row(rows.token),
+               .arranged_step = rows.heads > 1 ? 0 : angles_->step()});
+}
+
+template <class T>
+void LinearRows<T>::turn_one(const T* angles, const T* from, T* to) const noexcept {
   const Rotation& rotation = *p_.rotation;
-  if (in_kernel_) {
-    std::copy_n(from, rotation.head_dim(), to);
-    kernel_.x = kernel_.out = to + rotation.rotary_offset();
-    return rotate_rows(kernel_);
-  }
-  std::copy_n(from, rotation.head_dim(), to);
-  for (std::size_t j = 0; j < cos_.size(); ++j) {
-    const Pair in = rotation.pairs_in()[j], out = rotation.pairs_out()[j];
+  const T *const cos = angles, *const sin = angles + rotation.num_pairs();
+  for (std::int64_t j = 0; j < rotation.num_pairs(); ++j) {
+    const Pair in = rotation.pairs_in()[static_cast<std::size_t>(j)],
+               out = rotation.pairs_out()[static_cast<std::size_t>(j)];
     const T u = from[in.first], v = from[in.second];
-    to[out.first] = u * cos_[j] - v * sin_[j];
-    to[out.second] = v * cos_[j] + u * sin_[j];
+    to[out.first] = u * cos[j] - v * sin[j];
+    to[out.second] = v * cos[j] + u * sin[j];
+  }
+}
+
+/// Features are first members of pairs, and second ones are 0.
+template <class T>
+void LinearRows<T>::lift(const RowRange& rows, const T* from, T* to) noexcept {
+  const std::int64_t features = p_.num_features, width = p_.a_width;
+  for (std::int64_t i = 0; i < rows.count(); ++i) {
+    if (!format_) {
+      lift_one(angles_->row(rows.token + i / rows.heads), from + i * features, to + i * width);
+    } else if (format_->interleaved) {
+      for (std::int64_t f = 0; f < features; ++f) {
+        to[i * width + 2 * f] = from[i * features + f];
+        to[i * width + 2 * f + 1] = 0;
+      }
+    } else {
+      std::copy_n(from + i * features, features, to + i * width);
+      std::fill_n(to + i * width + features, features, T{0});
+    }
+  }
+  if (format_) turn_in_kernel(rows, to, width, to);
+}
+
+template <class T>
+void LinearRows<T>::lift_one(const T* angles, const T* from, T* to) const noexcept {
+  const T *const cos = angles, *const sin = angles + p_.num_features;
+  for (std::int64_t f = 0; f < p_.num_features; ++f) {
+    const Pair out = p_.rotation->pairs_out()[static_cast<std::size_t>(f)];
+    to[out.first] = from[f] * cos[f];
+    to[out.second] = from[f] * sin[f];
   }
 }
 
 template <class T>
-void LinearRows<T>::turn_lifted(const T* from, T* to) const noexcept {
-  for (std::size_t j = 0; j < cos_.size(); ++j) {
-    const Pair out = p_.rotation->pairs_out()[j];
-    to[out.first] = from[j] * cos_[j];
-    to[out.second] = from[j] * sin_[j];
+void LinearRows<T>::leave_exponents(T* features, T& log_scale) const noexcept {
+  log_scale = linear_kernels<T>().largest(features, p_.num_features, log_scale);
+  if (log_scale == -std::numeric_limits<T>::infinity()) {
+    std::fill_n(features, p_.num_features, T{0});
+    return;
   }
+  linear_kernels<T>().exp_below(log_scale, features, p_.num_features);
 }
 
 template <class T>
-void LinearRows<T>::leave_exponents(T& log_scale) noexcept {
-  for (const T exponent : features_) {
-    if (!(exponent <= log_scale)) log_scale = exponent;  // a NaN, too: it has been seen
-  }
-  if (log_scale == -std::numeric_limits<T>::infinity()) return std::fill(features_.begin(), features_.end(), T{0});
-  linear_kernels<T>().exp_below(log_scale, features_.data(), p_.num_features);
-}
-
-template <class T>
-void LinearRows<T>::lengths(T* to) const noexcept {
+void LinearRows<T>::lengths(const T* features, T* to) const noexcept {
+  const std::int64_t count = p_.num_features;
   if (!p_.turns_features()) {
-    for (const T feature : features_) *to++ = std::abs(feature);
+    for (std::int64_t f = 0; f < count; ++f) to[f] = std::abs(features[f]);
     return;
   }
   const Rotation& rotation = *p_.rotation;
   const T amplitude = static_cast<T>(rotation.amplitude());
   if (p_.rotate == Rotate::lifted) {
-    for (const T feature : features_) *to++ = amplitude * std::abs(feature);
+    for (std::int64_t f = 0; f < count; ++f) to[f] = amplitude * std::abs(features[f]);
     return;
   }
   for (const Pair& pair : rotation.pairs_in()) {
-    const T u = features_[static_cast<std::size_t>(pair.first)], v = features_[static_cast<std::size_t>(pair.second)];
+    const T u = features[pair.first], v = features[pair.second];
     *to++ = amplitude * std::sqrt(u * u + v * v);
   }
-  for (const std::int64_t channel : still_) *to++ = std::abs(features_[static_cast<std::size_t>(channel)]);
+  for (const std::int64_t channel : still_) *to++ = std::abs(features[channel]);
 }
 
 template <class T>
 void LinearRows<T>::backward(const T* da, const T* dc, T* dx) {
+  d_features_.resize(static_cast<std::size_t>(p_.num_features));
   T* const df = d_features_.data();
   if (!p_.turns_features()) std::copy_n(da, p_.a_width, df);
   else if (p_.rotate == Rotate::lifted) turn_back_lifted(da, df);
   else turn_back(da, df);
   if (p_.normalizer == Normalizer::pair_norms) add_lengths_backward(dc, df);
   else if (p_.normalizer == Normalizer::features) add_multiple(T{1}, dc, df, p_.c_width);
-  if (turned_x_.empty()) return map_.backward(x_.data(), features_.data(), df, dx);
-  map_.backward(x_.data(), features_.data(), df, turned_x_.data());
-  turn_back(turned_x_.data(), dx);
+  if (!turns_x()) return map_.backward(last_x_, features_.get(), df, dx);
+  turned_dx_.resize(static_cast<std::size_t>(p_.head_dim));
+  map_.backward(last_x_, features_.get(), df, turned_dx_.data());
+  turn_back(turned_dx_.data(), dx);
 }
 
 template <class T>
 void LinearRows<T>::turn_back(const T* from, T* to) const noexcept {
   const Rotation& rotation = *p_.rotation;
+  const T *const cos = angles_->last_pairs(), *const sin = cos + rotation.num_pairs();
   std::copy_n(from, rotation.head_dim(), to);
-  for (std::size_t j = 0; j < cos_.size(); ++j) {
+  for (std::size_t j = 0; j < rotation.pairs_in().size(); ++j) {
     const Pair in = rotation.pairs_in()[j], out = rotation.pairs_out()[j];
     const T u = from[out.first], v = from[out.second];
-    to[in.first] = u * cos_[j] + v * sin_[j];
-    to[in.second] = v * cos_[j] - u * sin_[j];
+    to[in.first] = u * cos[j] + v * sin[j];
+    to[in.second] = v * cos[j] - u * sin[j];
   }
 }
 
 template <class T>
 void LinearRows<T>::turn_back_lifted(const T* from, T* to) const noexcept {
-  for (std::size_t j = 0; j < cos_.size(); ++j) {
-    const Pair out = p_.rotation->pairs_out()[j];
-    to[j] = from[out.first] * cos_[j] + from[out.second] * sin_[j];
+  const T *const cos = angles_->last_pairs(), *const sin = cos + p_.num_features;
+  for (std::int64_t j = 0; j < p_.num_features; ++j) {
+    const Pair out = p_.rotation->pairs_out()[static_cast<std::size_t>(j)];
+    to[j] = from[out.first] * cos[j] + from[out.second] * sin[j];
   }
 }
 
@@ -174,25 +278,29 @@ template <class T>
 void LinearRows<T>::add_lengths_backward(const T* gradient, T* to) const noexcept {
   const auto sign = [](T x) { return static_cast<T>((x > 0) - (x < 0)); };
   if (!p_.turns_features()) {
-    for (const T feature : features_) *to++ += sign(feature) * *gradient++;
+    for (std::int64_t f = 0; f < p_.num_features; ++f) to[f] += sign(features_[f]) * gradient[f];
     return;
   }
   const Rotation& rotation = *p_.rotation;
   const T amplitude = static_cast<T>(rotation.amplitude());
   if (p_.rotate == Rotate::lifted) {
-    for (const T feature : features_) *to++ += amplitude * sign(feature) * *gradient++;
+    for (std::int64_t f = 0; f < p_.num_features; ++f) to[f] += amplitude * sign(features_[f]) * gradient[f];
     return;
   }
   for (const Pair& pair : rotation.pairs_in()) {
-    const T u = features_[static_cast<std::size_t>(pair.first)], v = features_[static_cast<std::size_t>(pair.second)];
+    const T u = features_[pair.first], v = features_[pair.second];
     const T length = std::sqrt(u * u + v * v), factor = length == 0 ? T{0} : amplitude * *gradient / length;
     to[pair.first] += factor * u;
     to[pair.second] += factor * v;
     ++gradient;
   }
-  for (const std::int64_t channel : still_) to[channel] += sign(features_[static_cast<std::size_t>(channel)]) * *gradient++;
+  for (const std::int64_t channel : still_) to[channel] += sign(features_[channel]) * *gradient++;
 }
 
+template std::optional<AngleBlock<float>> angle_block(const LinearProblem&, const std::optional<TokenAngles>&,
+                                                      std::int64_t);
+template std::optional<AngleBlock<double>> angle_block(const LinearProblem&, const std::optional<TokenAngles>&,
+                                                       std::int64_t);
 template class LinearRows<float>;
 template class LinearRows<double>;
 

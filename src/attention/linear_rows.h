@@ -5,6 +5,8 @@
 #include <optional>
 #include <vector>
 
+#include "attention/aligned_array.h"
+#include "attention/angle_block.h"
 #include "attention/feature_map.h"
 #include "attention/linear_problem.h"
 #include "attention/tensor_rows.h"
@@ -12,29 +14,68 @@
 
 namespace rotary {
 
+/// Some rows of q or k, one after another: `tokens` tokens of a head, or one token of `heads` heads.
+struct RowRange {
+  std::int64_t row, token, head;
+  std::int64_t tokens = 1, heads = 1;
+
+  std::int64_t count() const noexcept { return tokens * heads; }
+};
+
+/// Rows side by side: for the numerator (a_width numbers), the denominator (c_width), and the lengths of pairs (m_width).
+template <class T>
+struct LinearFeatures {
+  const T *a, *c, *m;
+};
+
+/// The angles of q or k for LinearRows, if they turn.
+template <class T>
+std::optional<AngleBlock<T>> angle_block(const LinearProblem& problem, const std::optional<TokenAngles>& angles,
+                                         std::int64_t most_tokens);
+
 /// The rows of q or of k, for one task. Refers to all its arguments.
 template <class T>
 class LinearRows {
  public:
+  /// At most `most_rows` at a time. `angles` may serve others, too; nullptr where nothing turns.
+  LinearRows(const LinearProblem& problem, const FeatureRows<T>& map, const ConstTensorView& x, AngleBlock<T>* angles,
+             std::int64_t most_rows);
+  /// One row at a time.
   LinearRows(const LinearProblem& problem, const FeatureRows<T>& map, const ConstTensorView& x,
              const std::optional<TokenAngles>& angles);
+  LinearRows(const LinearRows&) = delete;
+  LinearRows& operator=(const LinearRows&) = delete;
 
-  /// Features for the numerator (a_width numbers), the denominator (c_width; the same again where they are shared) and the
-  /// lengths of the pairs (m_width). Where features are exponents, `log_scale` rises to the largest of them, if that is
-  /// larger, and all are divided by exp(log_scale).
+  /// For the rows of any head that will be loaded next.
+  void hold_angles(std::int64_t row, std::int64_t first, std::int64_t count) {
+    if (angles_ != nullptr) angles_->hold(row, first, count);
+  }
+
+  RowsAhead ahead(const RowRange& rows) const noexcept { return rows_.ahead(rows.row, rows.token, rows.head, rows.tokens); }
+
+  /// Until the next load(). Rows that are not `present` (nullptr: all are) are zeros. Where features are exponents, each row
+  /// raises `log_scale` to the largest of its own, if that is larger, is divided by exp(log_scale), and leaves it in
+  /// `log_scales`; without a `log_scale` every row has its own.
+  LinearFeatures<T> load(const RowRange& rows, const bool* present = nullptr, T* log_scale = nullptr,
+                         T* log_scales = nullptr);
+  /// One row, copied.
   void load(std::int64_t row, std::int64_t token, std::int64_t head, T* a, T* c, T* m, T& log_scale);
 
-  /// From gradients with respect to what the last load() gave, to those with respect to its row of q or k.
+  /// From gradients with respect to what the last load() of one row gave, to those with respect to its row of q or k.
   void backward(const T* da, const T* dc, T* dx);
 
  private:
-  void read_angles(std::int64_t row, std::int64_t token);
-  /// `to` must not be `from`.
-  void turn(const T* from, T* to) noexcept;
-  void turn_lifted(const T* from, T* to) const noexcept;
-  void leave_exponents(T& log_scale) noexcept;
-  void lengths(T* to) const noexcept;
-  /// What turn() and turn_lifted() do, transposed.
+  bool turns_x() const noexcept { return p_.rotation != nullptr && !p_.turns_features(); }
+  const T* read(const RowRange& rows, std::int64_t& x_step);
+  /// `count` rows of the rotation's width; `to` must not be `from`.
+  void turn(const RowRange& rows, const T* from, std::int64_t from_step, T* to) noexcept;
+  void turn_one(const T* angles, const T* from, T* to) const noexcept;
+  void lift(const RowRange& rows, const T* from, T* to) noexcept;
+  void lift_one(const T* angles, const T* from, T* to) const noexcept;
+  void turn_in_kernel(const RowRange& rows, const T* from, std::int64_t from_step, T* to) noexcept;
+  void leave_exponents(T* features, T& log_scale) const noexcept;
+  void lengths(const T* features, T* to) const noexcept;
+  /// What turn() and lift() do, transposed.
   void turn_back(const T* from, T* to) const noexcept;
   void turn_back_lifted(const T* from, T* to) const noexcept;
   /// Adds the gradient with respect to features that belongs to `gradient`, of their lengths.
@@ -43,14 +84,14 @@ class LinearRows {
   const LinearProblem& p_;
   const FeatureRows<T>& map_;
   TensorRows<ConstTensorView> rows_;
-  const TokenAngles* angles_;
-  std::int64_t row_ = -1, token_ = -1;  // whose angles are at hand
-  std::vector<T> cos_, sin_;
-  bool in_kernel_ = false;  // pairs lie as the kernel of rotate wants them
-  std::vector<T> arranged_;
-  RowsToRotate kernel_;
-  std::vector<T> x_, turned_x_, features_, d_features_;
-  std::vector<std::int64_t> still_;  // features that belong to no pair
+  std::optional<AngleBlock<T>> own_angles_;
+  AngleBlock<T>* angles_;
+  std::optional<PairFormat> format_;  // where pairs lie as the kernel of rotate wants them
+  bool reads_in_place_;
+  AlignedArray<T> x_, turned_x_, features_, turned_, lengths_;
+  const T* last_x_ = nullptr;              // what features were made of
+  std::vector<T> d_features_, turned_dx_;  // of backward()
+  std::vector<std::int64_t> still_;        // features that belong to no pair
 };
 
 }  // namespace rotary

@@ -6,6 +6,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "attention/aligned_array.h"
 #include "base/element.h"
 #include "base/fail.h"
 #include "rotary/rotate.hpp"
@@ -62,6 +63,13 @@ class Passed {
 };
 
 }  // namespace
+
+namespace detail {
+
+void* allocate_for_vectors(std::size_t num_bytes) { return allocate_aligned(num_bytes); }
+void free_for_vectors(void* memory) noexcept { free_aligned(memory); }
+
+}  // namespace detail
 
 LinearState::LinearState(DType dtype) : dtype_(dtype), any_dtype_(false) {
   if (dtype != DType::f32 && dtype != DType::f64) {

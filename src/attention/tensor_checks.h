@@ -19,8 +19,9 @@ struct TensorChecks {
 
   /// Every axis of the view must be among `letters`.
   void axes(const ConstTensorView& view, const char* what, const char* letters) const {
+    const Axes allowed(letters);
     for (int i = 0; i < view.rank(); ++i) {
-      if (Axes(letters).find(view.axes()[i]) < 0) {
+      if (allowed.find(view.axes()[i]) < 0) {
         fail_argument(operation, what, " must have axes among ", letters, ", got \"", view.axes().c_str(), "\"");
       }
     }

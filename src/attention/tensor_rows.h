@@ -8,6 +8,7 @@
 
 #include "base/element.h"
 #include "kernels/float_rows.h"
+#include "kernels/products.h"
 #include "rotary/tensor.hpp"
 
 namespace rotary {
@@ -80,6 +81,29 @@ class TensorRows {
   void store(const T* row, std::int64_t batch, std::int64_t token, std::int64_t head) const noexcept {
     store_row(row, width_, view_.dtype(), view_.data(), batch * batch_ + token * token_ + head * head_, step_);
   }
+
+  /// A row where it lies, if as numbers of T side by side; nullptr otherwise.
+  template <class T>
+  auto* in_place(std::int64_t batch, std::int64_t token, std::int64_t head) const noexcept {
+    using Data = std::remove_pointer_t<decltype(view_.data())>;
+    using Number = std::conditional_t<std::is_const_v<Data>, const T, T>;
+    const bool lies = view_.dtype() == dtype_of<T> && (step_ == 1 || width_ == 1);
+    return lies ? static_cast<Number*>(view_.data()) + batch * batch_ + token * token_ + head * head_ : nullptr;
+  }
+  /// Some tokens of a head, to be fetched before they are read or written; nothing where a row is not side by side.
+  RowsAhead ahead(std::int64_t batch, std::int64_t token, std::int64_t head, std::int64_t count) const noexcept {
+    if (step_ != 1 || count <= 0 || width_ == 0) return {};
+    const std::int64_t bytes = bit_size(view_.dtype()) / 8;
+    const std::int64_t first = (batch * batch_ + token * token_ + head * head_) * bytes;
+    const bool adjoin = token_ == width_;
+    return {.first = reinterpret_cast<std::uintptr_t>(view_.data()) + static_cast<std::uintptr_t>(first),
+            .rows = adjoin ? 1 : count,
+            .row_bytes = (adjoin ? count : 1) * width_ * bytes,
+            .step_bytes = token_ * bytes};
+  }
+  /// Elements from a token's row to the next one's, and from head to head.
+  std::int64_t token_step() const noexcept { return token_; }
+  std::int64_t head_step() const noexcept { return head_; }
 
  private:
   View view_;

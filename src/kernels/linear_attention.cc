@@ -22,72 +22,12 @@ namespace hn = hwy::HWY_NAMESPACE;
 template <class T>
 constexpr std::int64_t lanes = static_cast<std::int64_t>(hn::MaxLanes(Tag<T>()));
 
-// Rows that share what is read of y; with two vectors of sums each they fit the register file.
-#if HWY_TARGET <= HWY_AVX3 || HWY_TARGET == HWY_NEON
-constexpr int block_rows = 8;
-#else
-constexpr int block_rows = 4;
-#endif
-
-/// `rows` rows and `vectors` vectors of columns, from the given ones on, over the inner ones from `begin` to `end`.
-template <int rows, int vectors, class T>
-HWY_INLINE void add_block(const Product<T>& p, std::int64_t row, std::int64_t column, std::int64_t begin,
-                          std::int64_t end) {
-  const Tag<T> d;
-  const T* const x = p.x + row * p.x_step;
-  T* const out = p.out + row * p.out_step + column;
-  Vec<T> sums[rows * vectors];
-  unroll<rows>([&](auto r) ROTARY_LAMBDA {
-    unroll<vectors>([&](auto v)
-                        ROTARY_LAMBDA { sums[r * vectors + v] = hn::LoadU(d, out + r * p.out_step + v * lanes<T>); });
-  });
-  const T* y = p.y + begin * p.y_step + column;
-  for (std::int64_t n = begin; n < end; ++n, y += p.y_step) {
-    Vec<T> from[vectors];
-    unroll<vectors>([&](auto v) ROTARY_LAMBDA { from[v] = hn::LoadU(d, y + v * lanes<T>); });
-    unroll<rows>([&](auto r) ROTARY_LAMBDA {
-      const Vec<T> factor = hn::Set(d, x[r * p.x_step + n]);
-      unroll<vectors>([&](auto v)
-                          ROTARY_LAMBDA { sums[r * vectors + v] = hn::MulAdd(factor, from[v], sums[r * vectors + v]); });
-    });
-  }
-  unroll<rows>([&](auto r) ROTARY_LAMBDA {
-    unroll<vectors>([&](auto v)
-                        ROTARY_LAMBDA { hn::StoreU(sums[r * vectors + v], d, out + r * p.out_step + v * lanes<T>); });
-  });
-}
-
-/// The columns that fill no vector.
+/// The lanes of a vector from `from` on that belong to `length` numbers; the others are 0.
 template <class T>
-void add_rest(const Product<T>& p, std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t begin,
-              std::int64_t end) {
-  for (std::int64_t r = row; r < row + rows; ++r) {
-    const T* const x = p.x + r * p.x_step;
-    T* const out = p.out + r * p.out_step;
-    for (std::int64_t n = begin; n < end; ++n) {
-      for (std::int64_t c = column; c < p.columns; ++c) out[c] += x[n] * p.y[n * p.y_step + c];
-    }
-  }
-}
-
-template <int rows, int vectors, class T>
-HWY_INLINE void add_rows(const Product<T>& p, std::int64_t row, std::int64_t begin, std::int64_t end) {
-  std::int64_t column = 0;
-  for (; column + vectors * lanes<T> <= p.columns; column += vectors * lanes<T>) {
-    add_block<rows, vectors>(p, row, column, begin, end);
-  }
-  for (; column + lanes<T> <= p.columns; column += lanes<T>) add_block<rows, 1>(p, row, column, begin, end);
-  if (column < p.columns) add_rest(p, row, rows, column, begin, end);
-}
-
-template <class T>
-void add_product(const Product<T>& p) noexcept {
-  std::int64_t row = 0;
-  for (; row + block_rows <= p.rows; row += block_rows) {
-    add_rows<block_rows, 2>(p, row, 0, p.lower ? row + 1 : p.inner);
-    for (std::int64_t r = row + 1; p.lower && r < row + block_rows; ++r) add_rows<1, 4>(p, r, row + 1, r + 1);
-  }
-  for (; row < p.rows; ++row) add_rows<1, 4>(p, row, 0, p.lower ? row + 1 : p.inner);
+HWY_INLINE Vec<T> load_rest(const T* from, std::int64_t length) {
+  HWY_ALIGN T rest[hn::MaxLanes(Tag<T>())] = {};
+  std::copy(from, from + length, rest);
+  return hn::Load(Tag<T>(), rest);
 }
 
 /// out = f(x), a vector at a time.
@@ -97,9 +37,8 @@ HWY_INLINE void map(const T* x, std::int64_t length, T* out, const F& f) {
   std::int64_t i = 0;
   for (; i + lanes<T> <= length; i += lanes<T>) hn::StoreU(f(hn::LoadU(d, x + i)), d, out + i);
   if (i == length) return;
-  HWY_ALIGN T rest[hn::MaxLanes(Tag<T>())] = {};
-  std::copy(x + i, x + length, rest);
-  hn::Store(f(hn::Load(d, rest)), d, rest);
+  HWY_ALIGN T rest[hn::MaxLanes(Tag<T>())];
+  hn::Store(f(load_rest(x + i, length - i)), d, rest);
   std::copy(rest, rest + (length - i), out + i);
 }
 
@@ -114,13 +53,103 @@ void elu_plus_1(const T* x, std::int64_t length, T* out) noexcept {
 }
 
 template <class T>
+void relu(const T* x, std::int64_t length, T* out) noexcept {
+  map(x, length, out, [](Vec<T> v) ROTARY_LAMBDA { return hn::IfThenZeroElse(hn::Lt(v, hn::Zero(Tag<T>())), v); });
+}
+
+template <class T>
+T largest(const T* x, std::int64_t length, T least) noexcept {
+  const Tag<T> d;
+  Vec<T> most = hn::Set(d, least);
+  std::int64_t i = 0;
+  for (; i + lanes<T> <= length; i += lanes<T>) {
+    const Vec<T> v = hn::LoadU(d, x + i);
+    most = hn::IfThenElse(hn::Le(v, most), most, v);
+  }
+  HWY_ALIGN T lane[hn::MaxLanes(Tag<T>())];
+  hn::Store(most, d, lane);
+  for (const T value : lane) least = value <= least ? least : value;
+  for (; i < length; ++i) least = x[i] <= least ? least : x[i];
+  return least;
+}
+
+template <class T>
 void exp_below(T largest, T* x, std::int64_t length) noexcept {
   map(x, length, x, [=](Vec<T> v) ROTARY_LAMBDA { return exp_of_nonpositive<T>(hn::Sub(v, hn::Set(Tag<T>(), largest))); });
 }
 
 template <class T>
+void add_up(const RunningSums<T>& sums) noexcept {
+  const Tag<T> d;
+  std::int64_t f = 0;
+  for (; f + lanes<T> <= sums.width; f += lanes<T>) {
+    Vec<T> sum = hn::LoadU(d, sums.before + f);
+    for (std::int64_t i = 0; i < sums.rows; ++i) {
+      const Vec<T> x = hn::LoadU(d, sums.x + i * sums.width + f);
+      sum = sums.gates == nullptr ? hn::Add(sum, x) : hn::MulAdd(sum, hn::Set(d, sums.gates[i]), x);
+      hn::StoreU(sum, d, sums.out + i * sums.width + f);
+    }
+  }
+  for (; f < sums.width; ++f) {
+    T sum = sums.before[f];
+    for (std::int64_t i = 0; i < sums.rows; ++i) {
+      if (sums.gates != nullptr) sum *= sums.gates[i];
+      sums.out[i * sums.width + f] = sum += sums.x[i * sums.width + f];
+    }
+  }
+}
+
+template <class T>
+HWY_INLINE T dot(const T* x, const T* y, std::int64_t width) {
+  const Tag<T> d;
+  Vec<T> sum = hn::Zero(d), other = sum;
+  std::int64_t f = 0;
+  for (; f + 2 * lanes<T> <= width; f += 2 * lanes<T>) {
+    sum = hn::MulAdd(hn::LoadU(d, x + f), hn::LoadU(d, y + f), sum);
+    other = hn::MulAdd(hn::LoadU(d, x + f + lanes<T>), hn::LoadU(d, y + f + lanes<T>), other);
+  }
+  for (; f + lanes<T> <= width; f += lanes<T>) sum = hn::MulAdd(hn::LoadU(d, x + f), hn::LoadU(d, y + f), sum);
+  if (f < width) other = hn::MulAdd(load_rest(x + f, width - f), load_rest(y + f, width - f), other);
+  return hn::GetLane(hn::SumOfLanes(d, hn::Add(sum, other)));
+}
+
+template <class T>
+void dots(const RowDots<T>& rows) noexcept {
+  for (std::int64_t i = 0; i < rows.rows; ++i) {
+    rows.out[i] = dot(rows.x + i * rows.width, rows.y + i * rows.y_step, rows.width);
+  }
+}
+
+/// Whether 1 / divisor is a number like any other.
+template <class T>
+HWY_INLINE bool has_reciprocal(T divisor) {
+  constexpr T largest = sizeof(T) == 4 ? T(0x1p125) : T(0x1p1021);
+  const T size = divisor < 0 ? -divisor : divisor;
+  return size <= largest && size * largest >= 1;
+}
+
+template <class T>
+void divide(const RowsToDivide<T>& rows) noexcept {
+  const Tag<T> d;
+  for (std::int64_t i = 0; i < rows.rows; ++i) {
+    const T divisor = rows.divisors[i];
+    const T* const x = rows.x + i * rows.width;
+    T* const out = rows.out + i * rows.out_step;
+    if (divisor == 0) {
+      std::fill_n(out, rows.width, T{0});
+    } else if (has_reciprocal(divisor)) {
+      const Vec<T> factor = hn::Set(d, 1 / divisor);
+      map(x, rows.width, out, [&](Vec<T> v) ROTARY_LAMBDA { return hn::Mul(v, factor); });
+    } else {
+      map(x, rows.width, out, [&](Vec<T> v) ROTARY_LAMBDA { return hn::Div(v, hn::Set(d, divisor)); });
+    }
+  }
+}
+
+template <class T>
 const LinearKernels<T>* kernels() noexcept {
-  static constexpr LinearKernels<T> table = {add_product<T>, elu_plus_1<T>, exp_below<T>};
+  static constexpr LinearKernels<T> table = {elu_plus_1<T>, relu<T>, largest<T>, exp_below<T>,
+                                             add_up<T>,     dots<T>, divide<T>};
   return &table;
 }
 

@@ -1,32 +1,55 @@
-// The inner loops of linear attention: products of small matrices, and exp.
+// The inner loops of linear attention along rows of features: maps, sums up to a token, denominators.
 #pragma once
 
 #include <cstdint>
 
 namespace rotary {
 
-/// out += x y, row by row. Steps count elements from row to row. An element's sum runs over x in order, and its bits depend on
-/// its own row and column alone: not on how many rows or steps there are.
+/// Sums up to each of some rows: out_i = g_i out_(i-1) + x_i. Steps between rows are `width`.
 template <class T>
-struct Product {
-  std::int64_t rows, inner, columns;
-  const T* x;  ///< [rows][inner]
-  std::int64_t x_step;
-  const T* y;  ///< [inner][columns]
-  std::int64_t y_step;
-  T* out;  ///< [rows][columns]
-  std::int64_t out_step;
-  bool lower = false;  ///< row i takes the first i + 1 of the inner ones; the others are not looked at
+struct RunningSums {
+  std::int64_t rows, width;
+  const T* x;
+  const T* gates;   ///< g; nullptr: all 1
+  const T* before;  ///< out_(-1); may be the last row of out
+  T* out;
 };
 
-/// T is float or double. exp is within 2 ulp, and 0 below 1e-37 (float) or 1e-306 (double).
+/// out_i = x_i . y_i
+template <class T>
+struct RowDots {
+  std::int64_t rows, width;
+  const T* x;  ///< rows lie side by side
+  const T* y;
+  std::int64_t y_step;  ///< 0: one row for all
+  T* out;
+};
+
+/// out_i = x_i / divisor_i, or 0 where that is 0.
+template <class T>
+struct RowsToDivide {
+  std::int64_t rows, width;
+  const T* x;  ///< rows lie side by side
+  const T* divisors;
+  T* out;  ///< may be x
+  std::int64_t out_step;
+};
+
+/// T is float or double. exp is within 2 ulp, and 0 below 1e-37 (float) or 1e-306 (double). No row's bits depend on others
+/// that come after it, or on how many there are.
 template <class T>
 struct LinearKernels {
-  void (*add_product)(const Product<T>& product) noexcept;
   /// x + 1 above 0, else exp(x).
   void (*elu_plus_1)(const T* x, std::int64_t length, T* out) noexcept;
+  /// x above 0, else 0; a NaN stays one.
+  void (*relu)(const T* x, std::int64_t length, T* out) noexcept;
+  /// The largest of x and `least`; a NaN shows unless larger numbers follow.
+  T (*largest)(const T* x, std::int64_t length, T least) noexcept;
   /// x = exp(x - largest), where no x is above `largest`.
   void (*exp_below)(T largest, T* x, std::int64_t length) noexcept;
+  void (*add_up)(const RunningSums<T>& sums) noexcept;
+  void (*dots)(const RowDots<T>& dots) noexcept;
+  void (*divide)(const RowsToDivide<T>& rows) noexcept;
 };
 
 /// Those of the active instruction set.

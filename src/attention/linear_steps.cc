@@ -1,0 +1,153 @@
+#include "attention/linear_steps.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "attention/aligned_array.h"
+#include "attention/angle_block.h"
+#include "attention/linear_divisor.h"
+#include "attention/linear_rows.h"
+#include "attention/tensor_rows.h"
+#include "kernels/linear_attention.h"
+#include "kernels/products.h"
+
+namespace rotary {
+namespace {
+
+/// How many heads' features are made together.
+constexpr std::int64_t most_heads = 16;
+
+template <class T>
+class Steps {
+ public:
+  Steps(const LinearProblem& problem, const FeatureRows<T>& map, std::int64_t num_heads)
+      : p_(problem),
+        kernels_(linear_kernels<T>()),
+        products_(product_kernels<T>()),
+        size_(std::min(num_heads, most_heads)),
+        query_angles_(angle_block<T>(problem, problem.q_angles, 1)),
+        key_angles_(problem.same_positions ? std::nullopt : angle_block<T>(problem, problem.k_angles, 1)),
+        query_rows_(problem, map, problem.q, angles(query_angles_), size_ * problem.heads_per_kv_head()),
+        key_rows_(problem, map, problem.k, angles(problem.same_positions ? query_angles_ : key_angles_), size_),
+        value_rows_(problem.v),
+        out_rows_(problem.out),
+        value_(aligned_array<T>(problem.value_dim)),
+        out_(aligned_array<T>(size_ * problem.heads_per_kv_head() * problem.value_dim)),
+        divisors_(aligned_array<T>(size_ * problem.heads_per_kv_head())),
+        bounds_(aligned_array<T>(problem.heads_per_kv_head())) {}
+
+  void attend(const LinearSequence& sequence, std::int64_t row, std::int64_t begin, std::int64_t end, LinearState& state) {
+    for (std::int64_t head = begin; head < end; head += size_) {
+      step(sequence, head, std::min(size_, end - head), LinearStateAccess::sums<T>(state, row, head));
+    }
+  }
+
+  const LinearAttentionReport& report() const noexcept { return report_; }
+
+ private:
+  static AngleBlock<T>* angles(std::optional<AngleBlock<T>>& block) noexcept { return block ? &*block : nullptr; }
+
+  /// `count` KV heads from `kv_head` on; their sums lie side by side.
+  void step(const LinearSequence& sequence, std::int64_t kv_head, std::int64_t count, const LinearSums<T>& sums) {
+    const std::int64_t heads = p_.heads_per_kv_head();
+    const LinearFeatures<T> keys = key_rows_.load({sequence.row, sequence.first_key, kv_head, 1, count});
+    kernels_.add_up({1, count * p_.c_width, keys.c, nullptr, sums.denominator, sums.denominator});
+    kernels_.add_up({1, count * p_.m_width, keys.m, nullptr, sums.magnitude, sums.magnitude});
+    const RowRange rows{sequence.row, sequence.first_query, kv_head * heads, 1, count * heads};
+    const LinearFeatures<T> queries = query_rows_.load(rows);
+    for (std::int64_t i = 0; i < count; ++i) {
+      find_divisors(queries, sums, i);
+      const T* const v = value(sequence, kv_head + i);
+      for (std::int64_t query = i * heads; query < (i + 1) * heads; ++query) {
+        products_.read_and_join({.features = p_.a_width,
+                                 .values = p_.value_dim,
+                                 .a = queries.a + query * p_.a_width,
+                                 .b = keys.a + i * p_.a_width,
+                                 .v = v,
+                                 .sum = sums.numerator + i * p_.a_width * p_.value_dim,
+                                 .out = out_.get() + query * p_.value_dim,
+                                 .joins = query + 1 == (i + 1) * heads});
+      }
+    }
+    store(rows);
+  }
+
+  const T* value(const LinearSequence& sequence, std::int64_t kv_head) noexcept {
+    const T* const place = value_rows_.template in_place<T>(sequence.row, sequence.first_key, kv_head);
+    if (place != nullptr) return place;
+    value_rows_.load(sequence.row, sequence.first_key, kv_head, value_.get());
+    return value_.get();
+  }
+
+  /// Of the queries of the i-th KV head.
+  void find_divisors(const LinearFeatures<T>& queries, const LinearSums<T>& sums, std::int64_t i) noexcept {
+    const std::int64_t heads = p_.heads_per_kv_head(), first = i * heads;
+    T* const divisors = divisors_.get() + first;
+    if (p_.normalizer == Normalizer::none) {
+      std::fill_n(divisors, heads, T{1});
+      report_.num_rows += heads;
+      return;
+    }
+    kernels_.dots({heads, p_.c_width, queries.c + first * p_.c_width, sums.denominator + i * p_.c_width, 0, divisors});
+    kernels_.dots({heads, p_.m_width, queries.m + first * p_.m_width, sums.magnitude + i * p_.m_width, 0, bounds_.get()});
+    for (std::int64_t h = 0; h < heads; ++h) {
+      divisors[h] = checked_divisor(divisors[h], p_.m_width > 0 ? bounds_[h] : std::abs(divisors[h]), report_);
+    }
+  }
+
+  void store(const RowRange& rows) noexcept {
+    T* const place = out_rows_.template in_place<T>(rows.row, rows.token, rows.head);
+    kernels_.divide({.rows = rows.heads,
+                     .width = p_.value_dim,
+                     .x = out_.get(),
+                     .divisors = divisors_.get(),
+                     .out = place != nullptr ? place : out_.get(),
+                     .out_step = place != nullptr ? out_rows_.head_step() : p_.value_dim});
+    for (std::int64_t h = 0; place == nullptr && h < rows.heads; ++h) {
+      out_rows_.store(out_.get() + h * p_.value_dim, rows.row, rows.token, rows.head + h);
+    }
+  }
+
+  const LinearProblem& p_;
+  const LinearKernels<T>& kernels_;
+  const ProductKernels<T>& products_;
+  std::int64_t size_;  // KV heads at a time
+  std::optional<AngleBlock<T>> query_angles_, key_angles_;
+  LinearRows<T> query_rows_, key_rows_;
+  TensorRows<ConstTensorView> value_rows_;
+  TensorRows<TensorView> out_rows_;
+  AlignedArray<T> value_, out_, divisors_, bounds_;
+  LinearAttentionReport report_;
+};
+
+}  // namespace
+
+template <class T>
+bool is_step(const LinearProblem& problem, const FeatureRows<T>& map) noexcept {
+  if (!problem.is_causal || !problem.decay.empty() || map.in_exponents() || problem.key_padding_mask) return false;
+  return std::all_of(problem.sequences.begin(), problem.sequences.end(),
+                     [](const LinearSequence& sequence) { return sequence.num_keys == 1; });
+}
+
+template <class T>
+LinearAttentionReport step_linearly(const LinearProblem& problem, const FeatureRows<T>& map, LinearState& state,
+                                    std::int64_t begin, std::int64_t end) {
+  Steps<T> steps(problem, map, std::min(end - begin, problem.num_kv_heads));
+  for (std::int64_t i = begin; i < end;) {
+    const std::int64_t row = i / problem.num_kv_heads, first = i - row * problem.num_kv_heads;
+    const std::int64_t last = std::min(first + end - i, problem.num_kv_heads);
+    steps.attend(problem.sequences[static_cast<std::size_t>(row)], row, first, last, state);
+    i += last - first;
+  }
+  return steps.report();
+}
+
+template bool is_step(const LinearProblem&, const FeatureRows<float>&) noexcept;
+template bool is_step(const LinearProblem&, const FeatureRows<double>&) noexcept;
+template LinearAttentionReport step_linearly(const LinearProblem&, const FeatureRows<float>&, LinearState&, std::int64_t,
+                                             std::int64_t);
+template LinearAttentionReport step_linearly(const LinearProblem&, const FeatureRows<double>&, LinearState&, std::int64_t,
+                                             std::int64_t);
+
+}  // namespace rotary
