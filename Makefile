@@ -29,11 +29,13 @@ test: build ## set up, build, and run all tests
 	ctest --preset release -j $(JOBS)
 
 .PHONY: bench
-bench: ## set up, build, and run the benchmarks
+bench: ## set up, build, and run the benchmarks; pictures in build/bench
 	@tools/setup.sh build bench
 	cmake --preset release $(CMAKE_FLAGS) -DROTARY_BENCH=ON
 	cmake --build --preset release -j $(JOBS) --target benchmarks
 	@for bench in build/release/bench/*_bench; do echo "== $$bench"; $$bench || exit; done
+	@mkdir -p build/bench
+	build/release/bench/linear_crossover build/bench
 
 # Seconds for each fuzz target.
 FUZZ_SECONDS ?= 600

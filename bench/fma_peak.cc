@@ -9,6 +9,7 @@
 
 #include <time.h>
 
+#include <algorithm>
 #include <cstdint>
 
 #include "kernels/unroll-inl.h"
@@ -36,6 +37,20 @@ double multiply_and_add(std::int64_t rounds, float* sink) noexcept {
   return 2.0 * chains * static_cast<double>(hn::Lanes(d)) * static_cast<double>(rounds);
 }
 
+void change_in_place(float* numbers, std::int64_t count) noexcept {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const auto factor = hn::Set(d, 0.999f), term = hn::Set(d, 0.001f);
+  std::int64_t i = 0;
+  for (; i + 4 * lanes <= count; i += 4 * lanes) {
+    unroll<4>([&](auto v) ROTARY_LAMBDA {
+      float* const x = numbers + i + v * lanes;
+      hn::StoreU(hn::MulAdd(hn::LoadU(d, x), factor, term), d, x);
+    });
+  }
+  for (; i < count; ++i) numbers[i] = numbers[i] * 0.999f + 0.001f;
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace rotary
 HWY_AFTER_NAMESPACE();
@@ -60,6 +75,18 @@ double fma_rate() noexcept {
   const double seconds = thread_seconds() - begin;
   numbers[0] = sink[2];
   return operations / seconds;
+}
+
+double in_place_seconds(float* numbers, std::int64_t count) noexcept {
+  const auto kernel = ROTARY_KERNEL(change_in_place);
+  const std::int64_t passes = std::max<std::int64_t>(2, (1 << 18) / count);  // some tens of microseconds at a time
+  double best = 1e30;
+  for (int repeat = 0; repeat < 5; ++repeat) {
+    const double begin = thread_seconds();
+    for (std::int64_t pass = 0; pass < passes; ++pass) kernel(numbers, count);
+    best = std::min(best, (thread_seconds() - begin) / static_cast<double>(passes));
+  }
+  return best;
 }
 
 }  // namespace rotary::bench

@@ -1,50 +1,38 @@
-// Linear attention of one head, RoFormer's, one thread: prefill, and a step of a stream.
+// Linear attention, one thread: prefill by every method, and a step of a stream. float32, 64 channels, 64 values.
 //
-// Operations of prefill: 4 * features * values per token for the sums, (chunk + 1) * (features + values) for the pairs within
-// a chunk; maps, rotation and denominators are not counted. `of_peak` as in attention_bench.cc.
+// Operations of prefill, per token and head: 4 * features * values for the sums, (chunk + 1) * (features + values) for the
+// pairs within a chunk; maps, rotation and denominators are not counted. `of_peak` as in attention_bench.cc. `of_in_place`:
+// the time to read and write the state once, in place, over the time of a step.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "fma_peak.h"
-#include "rotary/frequencies.hpp"
+#include "linear_methods.h"
 #include "rotary/isa.hpp"
-#include "rotary/linear_attention.hpp"
 
 namespace rotary {
 namespace {
 
-constexpr std::int64_t width = 64;
+using bench::LinearMethod;
+using bench::width;
 
-std::vector<float> numbers(std::int64_t count, unsigned seed) {
-  std::vector<float> values;
-  for (std::int64_t i = 0; i < count; ++i) {
-    seed = seed * 1664525u + 1013904223u;
-    values.push_back(static_cast<float>(seed >> 8) * 0x1p-23f - 1);
-  }
-  return values;
-}
-
-Rotation rotation() {
-  return Rotation({.head_dim = width, .pairing_in = Pairing::half, .inv_freq = default_frequencies(10000, width).inv_freq});
-}
-
-void prefill(benchmark::State& state) {
-  const std::int64_t length = state.range(0), chunk_size = state.range(1);
-  const std::vector<float> q = numbers(length * width, 1), k = numbers(length * width, 2), v = numbers(length * width, 3);
-  std::vector<float> out(q.size());
-  const auto view = [&](const std::vector<float>& x) { return ConstTensorView(x.data(), "SD", {length, width}); };
-  const Rotation turn = rotation();
-  const LinearAttentionOptions options{.rotation = &turn, .is_causal = true, .chunk_size = chunk_size};
-  const auto tokens = static_cast<double>(length);
-  const double operations = tokens * static_cast<double>(4 * width * width + (chunk_size + 1) * 2 * width);
+void prefill(benchmark::State& state, const std::string& name) {
+  const std::int64_t length = state.range(0), chunk_size = state.range(1), heads = state.range(2);
+  LinearMethod method(name);
+  const bench::Inputs inputs(heads, length);
+  method.options.chunk_size = chunk_size;
+  const std::int64_t features = method.num_features();
+  const auto tokens = static_cast<double>(heads * length);
+  const double operations = tokens * static_cast<double>(4 * features * width + (chunk_size + 1) * (features + width));
   double best = 1e30, best_share = 0;
   for (auto _ : state) {
     const double peak = bench::fma_rate();
     const double begin = bench::thread_seconds();
-    linear_attention(view(q), view(k), view(v), TensorView(out.data(), "SD", {length, width}), options);
+    inputs.attend(method.options);
     const double seconds = bench::thread_seconds() - begin;
     state.SetIterationTime(seconds);
     best = std::min(best, seconds);
@@ -52,37 +40,52 @@ void prefill(benchmark::State& state) {
   }
   state.counters["ns_per_token"] = best / tokens * 1e9;
   state.counters["of_peak"] = best_share;
-  state.SetLabel(name(active_isa()));
+  state.SetLabel(rotary::name(active_isa()));
 }
-BENCHMARK(prefill)
-    ->ArgNames({"length", "chunk"})
-    ->ArgsProduct({{1024, 8192, 65536, 1048576}, {32}})
-    ->ArgsProduct({{8192}, {16, 64}})
-    ->Unit(benchmark::kMillisecond)
-    ->UseManualTime();
+
+#define PREFILL(name)                          \
+  BENCHMARK_CAPTURE(prefill, name, #name)      \
+      ->ArgNames({"length", "chunk", "heads"}) \
+      ->Unit(benchmark::kMillisecond)          \
+      ->UseManualTime()
+PREFILL(roformer)
+    ->ArgsProduct({{1024, 8192, 65536}, {32}, {8}})
+    ->ArgsProduct({{1 << 20}, {32}, {1}})
+    ->ArgsProduct({{8192}, {16, 64}, {8}});
+PREFILL(elu)->Args({8192, 32, 8});
+PREFILL(cosformer)->Args({8192, 32, 8});
+PREFILL(performer)->Args({8192, 32, 8});
+PREFILL(taylor2)->Args({8192, 32, 1});
 
 void step(benchmark::State& state) {
-  const std::int64_t heads = state.range(0);
-  const std::vector<float> x = numbers(heads * width, 1);
+  const std::int64_t heads = state.range(0), steps = std::max<std::int64_t>(1, 64 / heads);  // tens of microseconds
+  LinearMethod method("roformer");
+  LinearAttentionOptions& options = method.options;
+  const std::vector<float> x = bench::numbers(heads * width, 1);
   std::vector<float> out(x.size());
   const ConstTensorView token(x.data(), "SHD", {1, heads, width});
-  const Rotation turn = rotation();
   LinearState sums;
-  LinearAttentionOptions options{.rotation = &turn, .is_causal = true, .state = &sums};
-  double best = 1e30;
+  options.state = &sums;
+  std::vector<float> in_place(static_cast<std::size_t>(heads * width * width));
+  double best = 1e30, best_share = 0;
   for (auto _ : state) {
+    const double limit = bench::in_place_seconds(in_place.data(), heads * width * width);
     const double begin = bench::thread_seconds();
-    linear_attention(token, token, token, TensorView(out.data(), "SHD", {1, heads, width}), options);
-    const double seconds = bench::thread_seconds() - begin;
+    for (std::int64_t i = 0; i < steps; ++i) {
+      linear_attention(token, token, token, TensorView(out.data(), "SHD", {1, heads, width}), options);
+      ++options.q_positions.offset;
+      ++options.k_positions.offset;
+    }
+    const double seconds = (bench::thread_seconds() - begin) / static_cast<double>(steps);
     state.SetIterationTime(seconds);
     best = std::min(best, seconds);
-    ++options.q_positions.offset;
-    ++options.k_positions.offset;
+    best_share = std::max(best_share, limit / seconds);
   }
   state.counters["ns_per_head"] = best / static_cast<double>(heads) * 1e9;
-  state.SetLabel(name(active_isa()));
+  state.counters["of_in_place"] = best_share;
+  state.SetLabel(rotary::name(active_isa()));
 }
-BENCHMARK(step)->ArgNames({"heads"})->Arg(1)->Arg(32)->UseManualTime();
+BENCHMARK(step)->ArgNames({"heads"})->Arg(1)->Arg(8)->Arg(64)->UseManualTime();
 
 }  // namespace
 }  // namespace rotary
