@@ -704,9 +704,9 @@ TEST(Attention, NamesTheRuleThatIsBroken) {
   const Rotation other = plain_rotation(10, 10), fitting = plain_rotation(8, 8);
   const AngleTable table = AngleTable::build(fitting, 0, 4);
   EXPECT_EQ(sentence([&](Case& c) { c.options.q_positions = {.offset = 1}; }),
-            "attention: q_positions and k_positions need a rotation, or chunk_size");
+            "attention: q_positions and k_positions need a rotation, chunk_size or a bias");
   EXPECT_EQ(sentence([&](Case& c) { c.options.k_positions = {.position_ids = whole("S", {5})}; }),
-            "attention: q_positions and k_positions need a rotation, or chunk_size");
+            "attention: q_positions and k_positions need a rotation, chunk_size or a bias");
   EXPECT_EQ(sentence([&](Case& c) { c.options.table = &table; }), "attention: precision and table need a rotation");
   EXPECT_EQ(sentence([&](Case& c) { c.options.precision = Precision::ggml; }),
             "attention: precision and table need a rotation");

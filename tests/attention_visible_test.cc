@@ -516,7 +516,7 @@ TEST(AttentionVisible, NamesTheRuleThatIsBroken) {
                   o.q_positions = {.position_ids = ConstTensorView(grid, "AT", {2, 3})};
                 },
                 true),
-            "attention: chunk_size needs positions of one axis: a distance along several is not one number");
+            "attention: chunk_size and biases need positions of one axis: a distance along several is not one number");
 }
 
 TEST(AttentionVisible, RefusesToWriteOverItsRules) {

@@ -1,7 +1,8 @@
 // Softmax attention with the rotation inside.
 //
-//     score(i, j) = softcap(temperature_i * scale * (R(p_i) q_i) . (R(p_j) k_j)) + bias(p_i, p_j) + attn_mask(i, j)
-//     out(i)      = sum_j softmax_j(score(i, j)) v_j            lse(i) = log sum_j exp(score(i, j))
+//     score(i, j) = cap(scale * temperature_i * (R(p_i) q_i) . (R(p_j) k_j)) + bias(h, p_i, p_j) + attn_mask(i, j)
+//     out(i)      = sum_j exp(score(i, j)) v_j / exp(lse(i))
+//     lse(i)      = log (sum_j exp(score(i, j)) + exp(sink_h))            cap(x) = softcap * tanh(x / softcap)
 //
 // (Vaswani et al. 2017, equation 1; Su et al. 2021, equation 16; computed in tiles as by Dao et al. 2022.)
 //
@@ -29,6 +30,8 @@
 
 namespace rotary {
 
+class PositionBias;
+
 /// Which keys a query may see when the numbers of queries and keys differ. Said, never assumed.
 enum class Causal : std::uint8_t {
   none,
@@ -38,11 +41,20 @@ enum class Causal : std::uint8_t {
 
 ROTARY_API const char* name(Causal causal) noexcept;
 
+/// What a caller's own function adds to a score; -infinity hides the key. Called from several threads where an executor has
+/// them. An exception passes through attention(); what it has written by then is undefined.
+struct BiasFunction {
+  double (*function)(const void* context, std::int64_t head, double q_position, double k_position) = nullptr;
+  const void* context = nullptr;
+
+  explicit operator bool() const noexcept { return function != nullptr; }
+};
+
 struct AttentionOptions {
   /// Turns q and k on the way, nothing in memory; nullptr: they are used as they are. Turned numbers are not rounded to a
   /// 16-bit dtype in between: to repeat a system that does, rotate() first.
   const Rotation* rotation = nullptr;
-  Positions q_positions = {};  ///< need something that counts them: a rotation, chunk_size
+  Positions q_positions = {};  ///< need something that counts them: a rotation, chunk_size or a bias
   Positions k_positions = {};
   Precision precision = Precision::exact;  ///< of cos and sin; needs a rotation, like `table`
   const AngleTable* table = nullptr;       ///< rows to use instead of computing angles; every position must have its row
@@ -67,10 +79,18 @@ struct AttentionOptions {
   ConstTensorView k_cu_seqlens = {};
 
   double scale = 0;  ///< 0: 1 / sqrt(width of q)
+  /// A factor per query on its scores (Llama 4): any float dtype, axes among B and S (or T), finite.
+  ConstTensorView temperatures = {};
+  double softcap = 0;                  ///< 1e-30 to 1e30 (Gemma 2); 0: scores are not capped
+  const PositionBias* bias = nullptr;  ///< ALiBi, T5 buckets or a clipped table (rotary/position_bias.hpp)
+  BiasFunction bias_function = {};     ///< beside, or instead
   /// Added to the scores: any float dtype, axes among B, H (query heads), Q and K; missing ones, and those of length 1,
   /// broadcast. -infinity hides; the lowest finite number does not, it is a number. Or boolean: true where a key is seen.
   /// Of packed sequences Q and K count all tokens.
   ConstTensorView attn_mask = {};
+  /// A number per query head that takes part in the sum like the score of a key without a value (gpt-oss): any float dtype,
+  /// axis H, finite or -infinity. The queries of a head that sees no key give zeros, and its sink as lse.
+  ConstTensorView sinks = {};
   TensorView lse = {};  ///< where to write lse: f32 or f64, axes among B, S (or T) and H as in q
   Executor* executor = nullptr;
 };

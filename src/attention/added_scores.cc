@@ -1,8 +1,10 @@
 #include "attention/added_scores.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
+#include "attention/bias_values.h"
 #include "attention/tensor_rows.h"
 
 namespace rotary {
@@ -17,21 +19,58 @@ std::int64_t broadcast_stride(const ConstTensorView& mask, char axis) noexcept {
 }  // namespace
 
 AddedScores::AddedScores(const AttentionProblem& problem) noexcept
-    : visible_(problem),
+    : p_(problem),
+      visible_(problem),
       mask_(problem.options.attn_mask),
-      may_add_(mask_ || problem.options.key_padding_mask || problem.options.k_document_ids || problem.k_positions),
+      bias_(problem.options.bias),
+      function_(problem.options.bias_function),
+      adds_(mask_ || bias_ != nullptr || function_),
+      may_add_(adds_ || problem.options.key_padding_mask || problem.options.k_document_ids || problem.k_positions),
       row_step_(broadcast_stride(mask_, 'B')),
       head_step_(broadcast_stride(mask_, 'H')),
       query_step_(broadcast_stride(mask_, 'Q')),
       key_step_(broadcast_stride(mask_, 'K')) {}
 
+void AddedScores::load_positions(const AttentionSequence& s, std::int64_t first_key, std::int64_t num_keys,
+                                 double* positions) const noexcept {
+  if (bias_ == nullptr && !function_) return;
+  for (std::int64_t i = 0; i < num_keys; ++i) p_.k_positions->read(s.row, s.first_key + first_key + i, positions + i);
+}
+
 void AddedScores::row(const AttentionSequence& s, std::int64_t query, std::int64_t head, std::int64_t first_key,
-                      std::int64_t num_keys, double* line) const noexcept {
+                      std::int64_t num_keys, const double* k_positions, double* line) const {
   if (mask_) load_mask(s, query, head, first_key, num_keys, line);
   else std::fill_n(line, num_keys, 0.0);
+  if (bias_ != nullptr || function_) {
+    double q_position = 0;
+    p_.q_positions->read(s.row, s.first_query + query, &q_position);
+    if (bias_ != nullptr) add_bias(q_position, head, num_keys, k_positions, line);
+    if (function_) add_function(q_position, head, num_keys, k_positions, line);
+  }
   if (!s.is_scattered()) return;
   for (std::int64_t i = 0; i < num_keys; ++i) {
     if (!visible_.shows(s, query, first_key + i)) line[i] = minus_infinity;
+  }
+}
+
+void AddedScores::add_bias(double q_position, std::int64_t head, std::int64_t num_keys, const double* k_positions,
+                           double* line) const {
+  const BiasValues values{*bias_};
+  if (bias_->kind() == BiasKind::alibi) {
+    const double slope = values.slope(head);
+    for (std::int64_t i = 0; i < num_keys; ++i) line[i] -= slope * std::abs(k_positions[i] - q_position);
+    return;
+  }
+  for (std::int64_t i = 0; i < num_keys; ++i) {
+    line[i] += values.entry(head, values.row(static_cast<std::int64_t>(k_positions[i] - q_position)));
+  }
+}
+
+void AddedScores::add_function(double q_position, std::int64_t head, std::int64_t num_keys, const double* k_positions,
+                               double* line) const {
+  for (std::int64_t i = 0; i < num_keys; ++i) {
+    if (line[i] == minus_infinity) continue;  // hidden already, whatever the function says
+    line[i] += function_.function(function_.context, head, q_position, k_positions[i]);
   }
 }
 

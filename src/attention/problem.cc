@@ -1,10 +1,13 @@
 #include "attention/problem.h"
 
 #include <cmath>
+#include <limits>
 
+#include "attention/score_checks.h"
 #include "attention/tensor_checks.h"
 #include "attention/visible_checks.h"
 #include "base/apart.h"
+#include "base/element.h"
 #include "base/fail.h"
 #include "rotary/isa.hpp"
 
@@ -80,7 +83,9 @@ void check_written(const TensorView& written, const char* what, const AttentionP
   } read[] = {{p.q, "q"},
               {p.k, "k"},
               {p.v, "v"},
+              {o.temperatures, "temperatures"},
               {o.attn_mask, "attn_mask"},
+              {o.sinks, "sinks"},
               {o.prefix_lengths, "prefix_lengths"},
               {o.q_document_ids, "q_document_ids"},
               {o.k_document_ids, "k_document_ids"},
@@ -102,10 +107,10 @@ Positions counted_within(const ConstTensorView& cu_seqlens, const Positions& giv
 
 void resolve_positions(AttentionProblem& p) {
   const AttentionOptions& o = p.options;
-  const bool counted = o.chunk_size != 0;
+  const bool counted = o.chunk_size != 0 || o.bias != nullptr || o.bias_function;
   if (o.rotation == nullptr) {
     if (!counted && (says_something(o.q_positions) || says_something(o.k_positions))) {
-      fail_argument(operation, "q_positions and k_positions need a rotation, or chunk_size");
+      fail_argument(operation, "q_positions and k_positions need a rotation, chunk_size or a bias");
     }
     if (o.table != nullptr || o.precision != Precision::exact) {
       fail_argument(operation, "precision and table need a rotation");
@@ -119,7 +124,8 @@ void resolve_positions(AttentionProblem& p) {
   const Tokens queries = tokens_of(operation, p.q), keys = tokens_of(operation, p.k);
   if (counted) {
     if (q_positions.position_ids.size('A') != 1 || k_positions.position_ids.size('A') != 1) {
-      fail_argument(operation, "chunk_size needs positions of one axis: a distance along several is not one number");
+      fail_argument(operation,
+                    "chunk_size and biases need positions of one axis: a distance along several is not one number");
     }
     p.q_positions.emplace(of_queries, q_positions, queries, 1);
     p.k_positions.emplace(of_keys, k_positions, keys, 1);
@@ -137,6 +143,19 @@ void resolve_positions(AttentionProblem& p) {
 }
 
 }  // namespace
+
+double AttentionProblem::scale_of(std::int64_t row, std::int64_t token) const noexcept {
+  const ConstTensorView& factors = options.temperatures;
+  if (!factors) return scale;
+  return scale * load_element(factors.dtype(), factors.data(),
+                              (factors.size('B') > 1 ? row * factors.stride('B') : 0) + token * factors.stride(token_axis));
+}
+
+double AttentionProblem::sink(std::int64_t head) const noexcept {
+  const ConstTensorView& sinks = options.sinks;
+  if (!sinks) return -std::numeric_limits<double>::infinity();
+  return load_element(sinks.dtype(), sinks.data(), head * sinks.stride('H'));
+}
 
 AttentionProblem check_attention(const ConstTensorView& q, const ConstTensorView& k, const ConstTensorView& v,
                                  const TensorView& out, const AttentionOptions& options) {
@@ -171,6 +190,7 @@ AttentionProblem check_attention(const ConstTensorView& q, const ConstTensorView
   if (p.scale == 0) p.scale = 1 / std::sqrt(static_cast<double>(p.head_dim));
   check_visible_options(operation, p);
   resolve_positions(p);
+  check_score_options(operation, p);
   check_written(out, "out", p);
   if (options.lse) {
     check_lse(p);

@@ -18,12 +18,16 @@ struct AttentionProblem {
   char token_axis;                                    // T where sequences are packed, else S
   std::int64_t num_sequences, num_queries, num_keys;  // tokens of a batch row, or packed ones
   std::int64_t num_q_heads, num_kv_heads, head_dim, value_dim;
-  double scale;
+  double scale;                                            // without temperatures
   std::optional<TokenAngles> q_angles, k_angles;           // none: nothing turns
   std::optional<TokenPositions> q_positions, k_positions;  // where something beside the rotation counts positions
 
   bool is_packed() const noexcept { return token_axis == 'T'; }
   std::int64_t heads_per_kv_head() const noexcept { return num_q_heads / num_kv_heads; }
+  /// What the products of one query are multiplied by: the scale, and its temperature.
+  double scale_of(std::int64_t row, std::int64_t token) const noexcept;
+  /// -infinity where there is none.
+  double sink(std::int64_t head) const noexcept;
 };
 
 /// Throws Error (invalid_argument) naming the rule that the arguments break; Error (unsupported) as TokenAngles does.

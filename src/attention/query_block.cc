@@ -72,6 +72,7 @@ QueryBlock<T>::QueryBlock(const AttentionProblem& problem, Arena& arena)
   values_ = arena.take<T>(tile_keys * padded_value_dim_);
   scores_ = arena.take<T>(tile_keys * rows);
   added_tile_ = arena.take<T>(added_.may_add() ? tile_keys * rows : 0);
+  key_positions_ = arena.take<double>(added_.may_add() ? tile_keys : 0);
   begin_ = arena.take<T>(rows);
   end_ = arena.take<T>(rows);
   row_ = arena.take<T>(std::max(problem.head_dim, padded_value_dim_));
@@ -102,18 +103,36 @@ void QueryBlock<T>::attend(const AttentionSequence& sequence, std::int64_t kv_he
 
 template <class T>
 void QueryBlock<T>::begin(RowTile& tile, std::int64_t first_row, std::int64_t num_rows) {
-  const std::int64_t rows = kernels_.rows;
   tile.first_row = first_row;
   tile.num_rows = num_rows;
   find_ranges(tile);
+  load_queries(tile);
+  start_sums(tile);
+}
+
+template <class T>
+void QueryBlock<T>::load_queries(RowTile& tile) {
+  const std::int64_t rows = kernels_.rows;
+  if (tile.num_rows < rows) std::fill_n(tile.queries, p_.head_dim * rows, T{0});
+  for (std::int64_t r = 0; r < tile.num_rows; ++r) {
+    const std::int64_t token = sequence_.first_query + query(tile.first_row + r);
+    query_rows_.load(sequence_.row, token, head(tile.first_row + r), row_);
+    const T scale = static_cast<T>(p_.scale_of(sequence_.row, token));
+    for (std::int64_t d = 0; d < p_.head_dim; ++d) tile.queries[d * rows + r] = row_[d] * scale;
+  }
+}
+
+/// Of no key; or of the sink, which is a key without a value.
+template <class T>
+void QueryBlock<T>::start_sums(RowTile& tile) noexcept {
+  const std::int64_t rows = kernels_.rows;
   std::fill_n(tile.out, padded_value_dim_ * rows, T{0});
   std::fill_n(tile.max, rows, -std::numeric_limits<T>::infinity());
   std::fill_n(tile.sum, rows, T{0});
-  if (num_rows < rows) std::fill_n(tile.queries, p_.head_dim * rows, T{0});
-  for (std::int64_t r = 0; r < num_rows; ++r) {
-    const std::int64_t i = query(first_row + r), h = head(first_row + r);
-    query_rows_.load(sequence_.row, sequence_.first_query + i, h, row_);
-    for (std::int64_t d = 0; d < p_.head_dim; ++d) tile.queries[d * rows + r] = row_[d] * static_cast<T>(p_.scale);
+  if (!p_.options.sinks) return;
+  for (std::int64_t r = 0; r < tile.num_rows; ++r) {
+    tile.max[r] = added_number<T>(p_.sink(head(tile.first_row + r)));
+    tile.sum[r] = tile.max[r] == -std::numeric_limits<T>::infinity() ? T{0} : T{1};
   }
 }
 
@@ -141,6 +160,9 @@ void QueryBlock<T>::attend_tile(std::int64_t first_key) {
   if (is_empty(needed)) return;
   load_keys(first_key, needed);
   load_values(first_key, needed);
+  if (added_.may_add()) {
+    added_.load_positions(sequence_, first_key + needed.begin, needed.end - needed.begin, key_positions_ + needed.begin);
+  }
   for (std::int64_t i = 0; i < num_tiles_; ++i) {
     RowTile& tile = tiles_[static_cast<std::size_t>(i)];
     const KeyRange part = part_for(tile);
@@ -180,6 +202,7 @@ void QueryBlock<T>::attend(RowTile& tile, std::int64_t first_key, const KeyRange
   const std::int64_t num_keys = part.end - part.begin;
   T* const scores = scores_ + part.begin * kernels_.rows;
   kernels_.score(keys_ + part.begin * p_.head_dim, num_keys, tile.queries, p_.head_dim, scores);
+  if (p_.options.softcap != 0) kernels_.softcap(scores, num_keys, static_cast<T>(p_.options.softcap));
   if (added_.any(sequence_)) {
     load_added(tile, first_key, part);
     kernels_.add_mask(scores, num_keys, added_tile_ + part.begin * kernels_.rows);
@@ -197,7 +220,7 @@ void QueryBlock<T>::load_added(const RowTile& tile, std::int64_t first_key, cons
   double line[tile_keys];
   for (std::int64_t r = 0; r < tile.num_rows; ++r) {
     const std::int64_t row = tile.first_row + r;
-    added_.row(sequence_, query(row), head(row), first_key + part.begin, num_keys, line);
+    added_.row(sequence_, query(row), head(row), first_key + part.begin, num_keys, key_positions_ + part.begin, line);
     for (std::int64_t i = 0; i < num_keys; ++i) added_tile_[(part.begin + i) * rows + r] = added_number<T>(line[i]);
   }
   for (std::int64_t i = part.begin; i < part.end; ++i) {

@@ -56,6 +56,8 @@ class QueryBlock {
   std::int64_t head(std::int64_t row) const noexcept { return kv_head_ * heads_per_kv_head_ + row % heads_per_kv_head_; }
 
   void begin(RowTile& tile, std::int64_t first_row, std::int64_t num_rows);
+  void load_queries(RowTile& tile);
+  void start_sums(RowTile& tile) noexcept;
   void find_ranges(RowTile& tile) noexcept;
 
   // Below, first_key is that of a key tile, and `part` what is needed of the tile.
@@ -82,6 +84,7 @@ class QueryBlock {
   std::int64_t kv_head_ = 0, num_tiles_ = 0;
   std::array<RowTile, tiles_per_block> tiles_{};
   T *keys_, *values_, *scores_, *added_tile_, *begin_, *end_;
+  double* key_positions_;
   T* row_;                           // one row of q, k, v or out, on its way
   std::int64_t num_not_finite_ = 0;  // values of the key tile that are infinite or NaN
   std::int64_t* not_finite_;         // which

@@ -44,7 +44,9 @@ class Rows {
         query_rows_(problem.q, problem.q_angles, arena_),
         key_rows_(problem.k, problem.k_angles, arena_),
         query_(static_cast<std::size_t>(problem.head_dim)),
-        weights_(static_cast<std::size_t>(problem.num_keys)) {
+        weights_(static_cast<std::size_t>(problem.num_keys)),
+        k_positions_(weights_.size()) {
+    added_.load_positions(s_, 0, p_.num_keys, k_positions_.data());
     keys_.resize(weights_.size() * query_.size());
     for (std::int64_t j = 0; j < p_.num_keys; ++j) key_rows_.load(s_.row, j, kv_head, keys_.data() + j * p_.head_dim);
   }
@@ -52,15 +54,19 @@ class Rows {
   /// The weights of the keys that the query may see, all 0 where it sees none.
   const std::vector<double>& weights(std::int64_t i, std::int64_t head) {
     query_rows_.load(s_.row, i, head, query_.data());
-    added_.row(s_, i, head, 0, p_.num_keys, weights_.data());
+    added_.row(s_, i, head, 0, p_.num_keys, k_positions_.data(), weights_.data());
     const KeyRange range = visible_.range(s_, i);
-    double largest = -infinity, sum = 0;
+    const double scale = p_.scale_of(s_.row, i), cap = p_.options.softcap, sink = p_.sink(head);
+    double largest = sink;
     for (std::int64_t j = 0; j < p_.num_keys; ++j) {
       double& score = weights_[static_cast<std::size_t>(j)];
       if (j < range.begin || j >= range.end) score = -infinity;
-      if (score != -infinity) score += p_.scale * std::inner_product(query_.begin(), query_.end(), key(j), 0.0);
+      if (score == -infinity) continue;
+      const double product = scale * std::inner_product(query_.begin(), query_.end(), key(j), 0.0);
+      score += cap != 0 ? cap * std::tanh(product / cap) : product;
       largest = std::max(largest, score);
     }
+    double sum = sink == -infinity ? 0 : std::exp(sink - largest);
     for (double& weight : weights_) {
       weight = weight == -infinity ? 0 : std::exp(weight - largest);
       sum += weight;
@@ -85,7 +91,7 @@ class Rows {
   AlignedArray<std::byte> memory_;
   Arena arena_;
   TurnedRows<double> query_rows_, key_rows_;
-  std::vector<double> query_, keys_, weights_;
+  std::vector<double> query_, keys_, weights_, k_positions_;
 };
 
 }  // namespace

@@ -43,6 +43,18 @@ struct TensorChecks {
                   expected);
   }
 
+  /// An entry per token of every batch row, or of all rows alike.
+  void per_token(const ConstTensorView& view, const char* what, char token_axis, std::int64_t num_tokens, const char* token,
+                 std::int64_t batch) const {
+    axes(view, what, token_axis == 'T' ? "T" : "BS");
+    has(token_axis, view, what);
+    if (view.size(token_axis) != num_tokens) {
+      fail_argument(operation, what, " must have an entry per ", token, ", got ", view.size(token_axis), " for ",
+                    num_tokens);
+    }
+    if (view.size('B') != 1) size('B', view, what, batch, "q");
+  }
+
   void heads(std::int64_t num_q_heads, std::int64_t num_kv_heads) const {
     if (num_q_heads == 0 || (num_kv_heads != 0 && num_q_heads % num_kv_heads == 0)) return;
     fail_argument(operation, "the number of query heads must be a multiple of the number of KV heads, got ", num_q_heads,

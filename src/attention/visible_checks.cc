@@ -52,15 +52,8 @@ class VisibleChecks {
     }
   }
 
-  /// An entry per token, of every row or of all rows alike.
-  void check_per_token(const ConstTensorView& view, const char* what, std::int64_t num_tokens, const char* tokens) const {
-    checks_.axes(view, what, p_.is_packed() ? "T" : "BS");
-    checks_.has(p_.token_axis, view, what);
-    if (view.size(p_.token_axis) != num_tokens) {
-      fail_argument(operation_, what, " must have an entry per ", tokens, ", got ", view.size(p_.token_axis), " for ",
-                    num_tokens);
-    }
-    if (view.size('B') != 1) checks_.size('B', view, what, p_.num_sequences, "q");
+  void check_per_token(const ConstTensorView& view, const char* what, std::int64_t num_tokens, const char* token) const {
+    checks_.per_token(view, what, p_.token_axis, num_tokens, token, p_.q.size('B'));
   }
 
   void check_documents() const {

@@ -79,6 +79,15 @@ void accumulate(const T* values, std::int64_t num_keys, const T* weights, T* out
 }
 
 template <class T>
+void softcap(T* scores, std::int64_t num_keys, T cap) noexcept {
+  const Tag<T> d;
+  const Vec<T> limit = hn::Set(d, cap);
+  for (std::int64_t i = 0; i < num_keys * rows<T>; i += lanes<T>) {
+    hn::Store(hn::Mul(limit, tanh<T>(hn::Div(hn::Load(d, scores + i), limit))), d, scores + i);
+  }
+}
+
+template <class T>
 void add_mask(T* scores, std::int64_t num_keys, const T* mask) noexcept {
   const Tag<T> d;
   const Vec<T> minus_infinity = hn::Set(d, -std::numeric_limits<T>::infinity());
@@ -172,7 +181,7 @@ void normalize(T* out, std::int64_t value_dim, const T* sum) noexcept {
 
 template <class T>
 const AttentionKernels<T>* kernels() noexcept {
-  static constexpr AttentionKernels<T> table = {rows<T>, panel,    score<T>,      add_mask<T>,
+  static constexpr AttentionKernels<T> table = {rows<T>, panel,    score<T>,      softcap<T>,  add_mask<T>,
                                                 hide<T>, weigh<T>, accumulate<T>, normalize<T>};
   return &table;
 }

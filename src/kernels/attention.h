@@ -25,6 +25,8 @@ struct AttentionKernels {
 
   /// scores = keys . queries, for num_keys rounded up to p.
   void (*score)(const T* keys, std::int64_t num_keys, const T* queries, std::int64_t head_dim, T* scores) noexcept;
+  /// scores = cap * tanh(scores / cap)
+  void (*softcap)(T* scores, std::int64_t num_keys, T cap) noexcept;
   /// scores += mask [keys][rows]; where mask is -infinity, scores is too, whatever it was.
   void (*add_mask)(T* scores, std::int64_t num_keys, const T* mask) noexcept;
   /// A row sees the keys begin[row] … end[row] - 1 of the tile: the others get the score -infinity.
@@ -39,7 +41,7 @@ struct AttentionKernels {
   void (*normalize)(T* out, std::int64_t value_dim, const T* sum) noexcept;
 };
 
-/// Those of the active instruction set. exp is within 2 ulp, and 0 below 1e-37 (float) or 1e-306 (double).
+/// Those of the active instruction set. exp is within 2 ulp, and 0 below 1e-37 (float) or 1e-306 (double); tanh within 4.
 template <class T>
 const AttentionKernels<T>& attention_kernels() noexcept;
 

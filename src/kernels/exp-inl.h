@@ -1,4 +1,4 @@
-// exp in vectors. Included once per instruction set, like unroll-inl.h.
+// exp and tanh in vectors. Included once per instruction set, like unroll-inl.h.
 #include <cstdint>
 #include <iterator>
 
@@ -53,9 +53,14 @@ struct ExpConstants<double> {
                                  1.0 / 120,        1.0 / 24,        1.0 / 6,        0.5};
 };
 
-/// exp(x) for x <= 0; exp(0) is 1, exp(-infinity) is 0, exp(NaN) is NaN.
+/// exp(x) = power (1 + rest), power = 2^k. For x from `smallest` to 0; elsewhere the parts mean nothing.
 template <class T>
-HWY_INLINE Vec<T> exp_of_nonpositive(Vec<T> x) {
+struct ExpParts {
+  Vec<T> power, rest;
+};
+
+template <class T>
+HWY_INLINE ExpParts<T> exp_parts(Vec<T> x) {
   using Constants = ExpConstants<T>;
   const Tag<T> d;
   const hn::RebindToSigned<Tag<T>> di;
@@ -68,10 +73,28 @@ HWY_INLINE Vec<T> exp_of_nonpositive(Vec<T> x) {
   Vec<T> g = hn::Set(d, Constants::g[0]);
   constexpr int degree = static_cast<int>(std::size(Constants::g)) - 1;
   unroll<degree>([&](auto i) ROTARY_LAMBDA { g = hn::MulAdd(g, r, hn::Set(d, Constants::g[i + 1])); });
-  const Vec<T> e = hn::Add(hn::Set(d, T{1}), hn::MulAdd(hn::Mul(r, r), g, r));
-
   const auto exponent = hn::ShiftLeft<Constants::mantissa_bits>(hn::Add(hn::BitCast(di, z), hn::Set(di, Constants::bias)));
-  return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, Constants::smallest)), hn::Mul(e, hn::BitCast(d, exponent)));
+  return {hn::BitCast(d, exponent), hn::MulAdd(hn::Mul(r, r), g, r)};
+}
+
+/// exp(x) for x <= 0; exp(0) is 1, exp(-infinity) is 0, exp(NaN) is NaN.
+template <class T>
+HWY_INLINE Vec<T> exp_of_nonpositive(Vec<T> x) {
+  const Tag<T> d;
+  const ExpParts<T> parts = exp_parts<T>(x);
+  const Vec<T> e = hn::Mul(hn::Add(hn::Set(d, T{1}), parts.rest), parts.power);
+  return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, ExpConstants<T>::smallest)), e);
+}
+
+/// -m / (2 + m) with m = exp(-2 |x|) - 1, which loses nothing to cancellation where x is small. tanh(NaN) is NaN.
+template <class T>
+HWY_INLINE Vec<T> tanh(Vec<T> x) {
+  const Tag<T> d;
+  const Vec<T> one = hn::Set(d, T{1}), y = hn::Mul(hn::Set(d, T{-2}), hn::Abs(x));
+  const ExpParts<T> parts = exp_parts<T>(y);
+  const Vec<T> m = hn::IfThenElse(hn::Lt(y, hn::Set(d, ExpConstants<T>::smallest)), hn::Neg(one),
+                                  hn::MulAdd(parts.power, parts.rest, hn::Sub(parts.power, one)));
+  return hn::CopySign(hn::Div(hn::Neg(m), hn::Add(hn::Set(d, T{2}), m)), x);
 }
 
 }  // namespace HWY_NAMESPACE

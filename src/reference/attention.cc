@@ -7,6 +7,7 @@
 
 #include "base/element.h"
 #include "reference/rotate.h"
+#include "rotary/position_bias.hpp"
 #include "rotation/positions.h"
 
 namespace rotary::reference {
@@ -73,7 +74,7 @@ class Attention {
         }
       }
     };
-    if (o_.chunk_size == 0) return;
+    if (o_.chunk_size == 0 && o_.bias == nullptr && !o_.bias_function) return;
     row(q, within_sequences(o_.q_positions, o_.cu_seqlens), q_positions_);
     row(k, within_sequences(o_.k_positions, k_ends_), k_positions_);
   }
@@ -153,10 +154,32 @@ class Attention {
     return sum;
   }
 
-  /// Softmax of the scores times the values. No key that is seen: zeros, and lse -infinity.
-  static void weighted_mean(const Row& scores, const std::vector<Row>& values, Row& mean, double& lse) {
-    double max = -infinity, sum = 0;
+  double bias_at(std::int64_t h, std::int64_t i, std::int64_t j) const {
+    double sum = 0;
+    if (o_.bias != nullptr) sum += o_.bias->at(h, q_position(i), k_position(j));
+    if (o_.bias_function) sum += o_.bias_function.function(o_.bias_function.context, h, q_position(i), k_position(j));
+    return sum;
+  }
+
+  double temperature(std::int64_t i) const {
+    const ConstTensorView& t = o_.temperatures;
+    return t ? load_element(t.dtype(), t.data(), Index{.b = b_, .token = first_query_ + i}.of(t)) : 1;
+  }
+
+  double score(std::int64_t h, std::int64_t i, std::int64_t j, const Row& query, const Row& key) const {
+    const double mask = mask_at(h, i, j);
+    if (mask == -infinity || hidden(i, j)) return -infinity;
+    const double scale = o_.scale != 0 ? o_.scale : 1 / std::sqrt(static_cast<double>(q_.size('D')));
+    const double product = scale * temperature(i) * dot(query, key), bias = bias_at(h, i, j);
+    if (bias == -infinity) return -infinity;
+    return (o_.softcap != 0 ? o_.softcap * std::tanh(product / o_.softcap) : product) + bias + mask;
+  }
+
+  /// Softmax of the scores and the sink, which has no value, times the values. Nothing in the sum: zeros, lse -infinity.
+  static void weighted_mean(const Row& scores, double sink, const std::vector<Row>& values, Row& mean, double& lse) {
+    double max = sink;
     for (const double score : scores) max = std::max(max, score);
+    double sum = sink == -infinity ? 0 : std::exp(sink - max);
     for (std::size_t j = 0; j < scores.size(); ++j) {
       if (scores[j] == -infinity) continue;  // what is hidden takes no part, whatever its value
       const double weight = std::exp(scores[j] - max);
@@ -170,24 +193,21 @@ class Attention {
   }
 
   void attend_head(std::int64_t h) {
-    const double scale = o_.scale != 0 ? o_.scale : 1 / std::sqrt(static_cast<double>(q_.size('D')));
     const std::int64_t kv_head = h / (q_.size('H') / k_.size('H'));
     std::vector<Row> keys, values;
     for (std::int64_t j = 0; j < num_keys_; ++j) {
       keys.push_back(read_row(k_, b_, first_key_ + j, kv_head));
       values.push_back(read_row(v_, b_, first_key_ + j, kv_head));
     }
+    const double sink = o_.sinks ? load_element(o_.sinks.dtype(), o_.sinks.data(), Index{.h = h}.of(o_.sinks)) : -infinity;
     for (std::int64_t i = 0; i < num_queries_; ++i) {
       const Row query = read_row(q_, b_, first_query_ + i, h);
       Row scores;
-      for (std::int64_t j = 0; j < num_keys_; ++j) {
-        const double mask = mask_at(h, i, j);
-        const bool unseen = mask == -infinity || hidden(i, j);
-        scores.push_back(unseen ? -infinity : scale * dot(query, keys[static_cast<std::size_t>(j)]) + mask);
-      }
+      for (std::int64_t j = 0; j < num_keys_; ++j)
+        scores.push_back(score(h, i, j, query, keys[static_cast<std::size_t>(j)]));
       Row mean(static_cast<std::size_t>(v_.size('D')));
       double lse = 0;
-      weighted_mean(scores, values, mean, lse);
+      weighted_mean(scores, sink, values, mean, lse);
       write(h, i, mean, lse);
     }
   }

@@ -54,6 +54,7 @@ struct AttentionCase {
   AttentionSizes sizes;
   TestTensor q, k, v, out, lse, mask;
   AttentionOptions options;
+  double largest_added = 0;  ///< of a bias or sink: what a test adds to scores beside attn_mask
 };
 
 inline Rotation plain_rotation(std::int64_t head_dim, std::int64_t rotary_dim, Pairing pairing = Pairing::half) {
@@ -63,6 +64,15 @@ inline Rotation plain_rotation(std::int64_t head_dim, std::int64_t rotary_dim, P
                    .inv_freq = default_frequencies(10000, rotary_dim).inv_freq});
 }
 
+inline double largest_entry(const ConstTensorView& view) {
+  double largest = 0;
+  for (std::int64_t i = 0; i < view.num_elements(); ++i) {  // row-major
+    const double x = std::abs(load_element(view.dtype(), view.data(), i));
+    if (std::isfinite(x)) largest = std::max(largest, x);
+  }
+  return largest;
+}
+
 /// The largest sum of |scale q_d k_d| over d: what the rounding errors of a score are relative to.
 inline double largest_score(const AttentionCase& c) {
   const double scale =
@@ -70,7 +80,8 @@ inline double largest_score(const AttentionCase& c) {
   double q = 0, k = 0;
   for (const double x : c.q.values()) q = std::max(q, std::abs(x));
   for (const double x : c.k.values()) k = std::max(k, std::abs(x));
-  return scale * q * k * static_cast<double>(c.sizes.head_dim) /
+  const double temperature = c.options.temperatures ? largest_entry(c.options.temperatures) : 1;
+  return temperature * scale * q * k * static_cast<double>(c.sizes.head_dim) /
          2;  // numbers at random: mean of |x y| below a half of the largest
 }
 
@@ -86,11 +97,13 @@ inline double unit_roundoff(DType dtype) {
 
 /// A score is a sum of products, each off by a unit roundoff of its own size or so; weights are off, relatively, by what
 /// scores are off; a mean of values is off by that times the largest value, 2. The factor 4 stands for the rotation, exp,
-/// the two sums and the division. 16-bit inputs are exact in float32; only the result is rounded once more.
+/// the two sums and the division. 16-bit inputs are exact in float32; only the result is rounded once more. What is added to
+/// scores, and a sink, is off by a unit roundoff of its own size. A cap makes no error larger: its slope is at most 1, and tanh
+/// is within 4 units.
 inline double tolerance(const AttentionCase& c) {
   const DType dtype = c.out.view().dtype();
   const double computed = dtype == DType::f64 ? 0x1p-53 : 0x1p-24;
-  return 2 * (4 * computed * (1 + largest_score(c)) + (bit_size(dtype) == 16 ? unit_roundoff(dtype) : 0));
+  return 2 * (4 * computed * (1 + largest_score(c) + c.largest_added) + (bit_size(dtype) == 16 ? unit_roundoff(dtype) : 0));
 }
 
 inline void expect_agrees_with_reference(AttentionCase& c, const std::string& what) {
