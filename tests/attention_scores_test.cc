@@ -216,6 +216,22 @@ TEST(AttentionScores, TakesAnyFunctionAsABias) {
   }
 }
 
+TEST(AttentionScores, AHiddenKeyHasNoWeightWhateverTheFunctionSays_M9) {
+  for (const double said : {infinity, -infinity, nan}) {
+    Case c({.num_queries = 3, .num_keys = 5});
+    for (std::int64_t i = 0; i < 3; ++i) c.mask.set({0, 0, i, 1}, -infinity);
+    c.options.attn_mask = c.mask.view();
+    c.options.causal = Causal::bottom_right;
+    const std::vector<double> expected = attended(c);
+    c.options.bias_function = {[](const void* number, std::int64_t, double q_position, double k_position) {
+                                 const bool hidden = k_position == 1 || k_position > q_position + 2;
+                                 return hidden ? *static_cast<const double*>(number) : 0;
+                               },
+                               &said};
+    EXPECT_EQ(attended(c), expected) << said;
+  }
+}
+
 TEST(AttentionScores, AFunctionMayThrow) {
   Case c({.num_queries = 40, .num_keys = 40});
   c.options.bias_function.function = [](const void*, std::int64_t, double q, double) -> double {

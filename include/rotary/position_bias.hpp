@@ -6,8 +6,9 @@
 //     t5        table[bucket(p_j - p_i), h]                        (Raffel et al. 2020, T5: log-spaced buckets, scale 1)
 //     clipped   table[clip(p_j - p_i, -reach, reach) + reach, h]   (a number per distance, clipped as by Shaw et al. 2018)
 //
-// position_bias() writes them as a tensor that attention() takes for attn_mask. Distances are key minus query: negative in
-// the past. Errors of everything here: Error (invalid_argument) naming the rule and what was given, where no other is named.
+// attention() takes them as they are (AttentionOptions::bias); position_bias() writes them as a tensor, to look at or for
+// attn_mask. Distances are key minus query: negative in the past. Errors of everything here: Error (invalid_argument) naming
+// the rule and what was given, where no other is named.
 #pragma once
 
 #include <cstdint>
