@@ -15,6 +15,7 @@ build  nlohmann-json3-dev  pkg-config --exists nlohmann_json
 build  libzip-dev          pkg-config --exists libzip
 build  libcli11-dev        pkg-config --exists CLI11
 build  libgtest-dev        pkg-config --exists gtest
+build  librapidcheck-dev   ls /usr/include/rapidcheck.h
 bench  libbenchmark-dev    pkg-config --exists benchmark
 lint   clang-format        command -v clang-format
 lint   clang-tidy          command -v clang-tidy

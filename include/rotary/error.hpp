@@ -14,6 +14,7 @@ enum class ErrorCode {
   invalid_argument = 1,  ///< a call broke a documented rule
   invalid_file = 2,      ///< a file cannot be read or written, or breaks the rules of its format
   unsupported = 3,       ///< well formed, but outside what this build does
+  exhausted = 4,         ///< a pool whose size the caller chose has no room; it may later
 };
 
 class ROTARY_API Error : public std::exception {

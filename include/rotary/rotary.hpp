@@ -12,6 +12,7 @@
 #include "rotary/frequency_file.hpp"
 #include "rotary/gguf.hpp"
 #include "rotary/isa.hpp"
+#include "rotary/kv_cache.hpp"
 #include "rotary/learned_positions.hpp"
 #include "rotary/linear_attention.hpp"
 #include "rotary/model.hpp"

@@ -1,0 +1,16 @@
+// Keys and values on their way into a cache, and on their way to another position.
+#pragma once
+
+#include "attention/kv_state.h"
+#include "rotary/tensor.hpp"
+
+namespace rotary {
+
+/// Turns and stores keys, and stores values, of the tokens that `run` names: token `run.first + i` of k and v ("HSD") goes to
+/// slot run.slot + i, whose position is already there.
+void store_tokens(const KvState& cache, const ConstTensorView& k, const ConstTensorView& v, const KvRun& run);
+
+/// Turns the keys of `run` on by `distance` positions.
+void shift_keys(const KvState& cache, const KvRun& run, double distance);
+
+}  // namespace rotary
