@@ -1,6 +1,6 @@
 #!/bin/sh
-# setup.sh GROUP...: sees what the groups (build, bench, lint, clang, fuzz, arm) need and installs what is missing: Debian and Ubuntu
-# packages. On other systems it names what to install. Silent and quick when all is there.
+# setup.sh GROUP...: sees what the groups (build, bench, peers, lint, clang, fuzz, arm) need and installs what is missing: Debian
+# and Ubuntu packages. On other systems it names what to install. Silent and quick when all is there.
 set -eu
 
 # one line each: group, Debian package, how to see that it is there
@@ -17,6 +17,7 @@ build  libcli11-dev        pkg-config --exists CLI11
 build  libgtest-dev        pkg-config --exists gtest
 build  librapidcheck-dev   ls /usr/include/rapidcheck.h
 bench  libbenchmark-dev    pkg-config --exists benchmark
+peers  python3-venv        python3 -c 'import ensurepip'
 lint   clang-format        command -v clang-format
 lint   clang-tidy          command -v clang-tidy
 clang  clang               command -v clang++

@@ -32,9 +32,9 @@ struct HeadRange {
   std::int64_t begin, end;
 };
 
-/// How many tokens' angles are kept for the heads that come by: whole chunks, in about a quarter of a usual cache.
+/// How many tokens' angles are kept for the heads that come by: whole chunks, in a small part of a usual second cache.
 std::int64_t tokens_of_block(std::int64_t num_pairs, std::int64_t chunk, std::int64_t length) noexcept {
-  constexpr std::int64_t numbers = 1 << 15;
+  constexpr std::int64_t numbers = 1 << 14;
   return std::min(std::max<std::int64_t>(numbers / std::max<std::int64_t>(2 * num_pairs * chunk, 1), 1) * chunk, length);
 }
 
@@ -122,6 +122,7 @@ class Chunks {
     const std::int64_t token = sequence_.first_key + first;
     const bool* const present = find_padding(token, count);
     T before = *sums_.log_scale;
+    std::fill_n(gates_.get(), gated_ ? count : 0, before);
     const LinearFeatures<T> keys =
         key_rows_.load({sequence_.row, token, kv_head_, count}, present, sums_.log_scale, gates_.get());
     if (gated_) {
@@ -152,9 +153,10 @@ class Chunks {
   /// Where they are, if that is as good a place, and nothing will be changed.
   void load_values(std::int64_t token, std::int64_t count, const bool* present) noexcept {
     v_ = value_rows_.template in_place<T>(sequence_.row, token, kv_head_);
-    const bool side_by_side = v_ != nullptr && is_aligned(v_) && value_rows_.token_step() == p_.value_dim;
-    if (side_by_side && present == nullptr && !gated_) return;
-    for (std::int64_t i = 0; i < count; ++i) {
+    const bool side_by_side = v_ != nullptr && present == nullptr && value_rows_.token_step() == p_.value_dim;
+    if (side_by_side && is_aligned(v_) && !gated_) return;
+    if (side_by_side) std::copy_n(v_, count * p_.value_dim, values_.get());
+    for (std::int64_t i = 0; !side_by_side && i < count; ++i) {
       T* const value = values_.get() + i * p_.value_dim;
       if (present == nullptr || present[i]) value_rows_.load(sequence_.row, token + i, kv_head_, value);
       else std::fill_n(value, p_.value_dim, T{0});

@@ -81,14 +81,7 @@ LinearFeatures<T> LinearRows<T>::load(const RowRange& rows, const bool* present,
   last_x_ = read(rows, x_step);
   T* const features = features_.get();
   map_.map(last_x_, x_step, rows.count(), features);
-  for (std::int64_t i = 0; i < rows.count(); ++i) {
-    T own = -std::numeric_limits<T>::infinity();
-    T& scale = log_scale != nullptr ? *log_scale : own;
-    const bool is_present = present == nullptr || present[i];
-    if (!is_present) std::fill_n(features + i * p_.num_features, p_.num_features, T{0});
-    else if (map_.in_exponents()) leave_exponents(features + i * p_.num_features, scale);
-    if (log_scales != nullptr) log_scales[i] = scale;
-  }
+  if (map_.in_exponents() || present != nullptr) settle(rows.count(), present, log_scale, log_scales);
   LinearFeatures<T> made{features, features, lengths_.get()};
   if (p_.turns_features()) {
     if (p_.rotate == Rotate::lifted) lift(rows, features, turned_.get());
@@ -102,6 +95,20 @@ LinearFeatures<T> LinearRows<T>::load(const RowRange& rows, const bool* present,
   if (p_.normalizer == Normalizer::pair_norms) made.c = lengths_.get();
   else if (p_.shares_features()) made.c = made.a;
   return made;
+}
+
+/// Padding becomes zeros, exponents become features.
+template <class T>
+void LinearRows<T>::settle(std::int64_t count, const bool* present, T* log_scale, T* log_scales) noexcept {
+  for (std::int64_t i = 0; i < count; ++i) {
+    T* const features = features_.get() + i * p_.num_features;
+    T own = -std::numeric_limits<T>::infinity();
+    T& scale = log_scale != nullptr ? *log_scale : own;
+    const bool is_present = present == nullptr || present[i];
+    if (!is_present) std::fill_n(features, p_.num_features, T{0});
+    else if (map_.in_exponents()) leave_exponents(features, scale);
+    if (log_scales != nullptr) log_scales[i] = scale;
+  }
 }
 
 template <class T>

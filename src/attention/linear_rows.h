@@ -55,7 +55,7 @@ class LinearRows {
 
   /// Until the next load(). Rows that are not `present` (nullptr: all are) are zeros. Where features are exponents, each row
   /// raises `log_scale` to the largest of its own, if that is larger, is divided by exp(log_scale), and leaves it in
-  /// `log_scales`; without a `log_scale` every row has its own.
+  /// `log_scales`; without a `log_scale` every row has its own. Other features leave both as they are.
   LinearFeatures<T> load(const RowRange& rows, const bool* present = nullptr, T* log_scale = nullptr,
                          T* log_scales = nullptr);
   /// One row, copied.
@@ -73,6 +73,7 @@ class LinearRows {
   void lift(const RowRange& rows, const T* from, T* to) noexcept;
   void lift_one(const T* angles, const T* from, T* to) const noexcept;
   void turn_in_kernel(const RowRange& rows, const T* from, std::int64_t from_step, T* to) noexcept;
+  void settle(std::int64_t count, const bool* present, T* log_scale, T* log_scales) noexcept;
   void leave_exponents(T* features, T& log_scale) const noexcept;
   void lengths(const T* features, T* to) const noexcept;
   /// What turn() and lift() do, transposed.
