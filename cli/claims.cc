@@ -107,11 +107,6 @@ void print_figure(const ClaimFigure& figure) {
   std::cout << "        " << figure.name << ": " << values << '\n';
 }
 
-/// Of narrow characters, in UTF-8.
-std::size_t columns(const std::string& text) {
-  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
-}
-
 /// What is said of one claim, before they are set in columns.
 struct Line {
   std::string id, measured, bound, verdict;
@@ -125,7 +120,7 @@ void print_lines(const std::vector<Claim>& claims, const Options& options) {
         lines.emplace_back(Line{claim.id, measured_text(claim), bound_text(claim), verdict_text(claim, options)});
     id_width = std::max(id_width, line.id.size());
     measured_width = std::max(measured_width, line.measured.size());
-    bound_width = std::max(bound_width, columns(line.bound));
+    bound_width = std::max(bound_width, width(line.bound));
   }
   std::string_view group;
   for (std::size_t i = 0; i < claims.size(); ++i) {
@@ -136,7 +131,7 @@ void print_lines(const std::vector<Claim>& claims, const Options& options) {
     group = claim.group;
     line.id.resize(id_width, ' ');
     line.measured.insert(0, measured_width - line.measured.size(), ' ');
-    line.bound.append(bound_width - columns(line.bound), ' ');
+    line.bound.append(bound_width - width(line.bound), ' ');
     std::cout << "  " << line.id << "  " << line.measured << "  " << line.bound << "  " << line.verdict << '\n';
     print_paragraph(options.say(claim.statement, claim.statement_zh), "      ");
     if (options.ids.empty()) continue;
@@ -151,7 +146,8 @@ void print_total(const std::vector<Claim>& claims, const Options& options) {
   const std::size_t total = claims.size();
   std::cout << '\n';
   if (options.language == Language::english) {
-    std::cout << total << " claims: " << hold << " hold, " << do_not_follow << " do not follow";
+    std::cout << total << (total == 1 ? " claim: " : " claims: ") << hold << (hold == 1 ? " holds, " : " hold, ")
+              << do_not_follow << (do_not_follow == 1 ? " does not follow" : " do not follow");
     if (broken > 0) std::cout << ", " << broken << " broken";
   } else {
     std::cout << "共 " << total << " 条：" << hold << " 条成立，" << do_not_follow << " 条推不出";

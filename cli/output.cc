@@ -27,11 +27,6 @@ std::string styled(const std::string& text, const char* code) {
   return coloured ? "\033[" + std::string(code) + "m" + text + "\033[0m" : text;
 }
 
-/// Columns that a terminal needs for UTF-8 text without wide characters.
-std::size_t width(const std::string& text) {
-  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
-}
-
 /// At most so many bytes, not ending within a character.
 std::size_t whole_characters(const std::string& text, std::size_t bytes) {
   while (bytes > 1 && (text[bytes] & 0xC0) == 0x80) --bytes;
@@ -48,6 +43,10 @@ std::string number(double value, int digits) { return formatted("%.*g", digits, 
 std::string scientific(double value) { return value == 0 ? "0" : formatted("%.*e", 1, value); }
 
 std::string plain(const std::string& text) { return printable(text, std::string::npos); }
+
+std::size_t width(const std::string& text) {
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+}
 
 std::vector<std::string> wrapped(const std::string& text, std::size_t columns) {
   std::vector<std::string> lines;

@@ -21,6 +21,9 @@ std::string scientific(double value);  ///< "3.4e-05"
 /// Text from a file, with control bytes as \x0a, so that a terminal shows it and does nothing else.
 std::string plain(const std::string& text);
 
+/// Columns that a terminal needs for UTF-8 text without wide characters.
+std::size_t width(const std::string& text);
+
 /// At most this many columns of a terminal are used.
 inline constexpr std::size_t line_width = 100;
 /// Lines of at most `columns` columns, broken between words.

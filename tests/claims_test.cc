@@ -140,7 +140,7 @@ TEST(Claims, CanBeChosen) {
   EXPECT_STREQ(claims[0].id, "keeps-norms");
   EXPECT_STREQ(claims[1].id, "a1-b2-table");
   expect_refused([] { (void)check_claims({.ids = {"keep-norms"}}); }, "did you mean keeps-norms?");
-  expect_refused([] { (void)check_claims({.ids = {""}}); }, "known are same-angles-as-sinusoidal");
+  expect_refused([] { (void)check_claims({.ids = {""}}); }, "without ids you get all");
   expect_refused([] { (void)check_claims({.fault = "everything"}); }, "known are no-rotation, rotate-keys-only");
 }
 

@@ -53,11 +53,11 @@ struct Claim {
 };
 
 struct ClaimsOptions {
-  std::vector<const char*> ids = {};  ///< only these, in their order of old; empty: all
+  std::vector<const char*> ids = {};  ///< only these; empty: all
   const char* fault = nullptr;        ///< the name of one of claim_faults()
 };
 
-/// Takes less than a second. Errors: Error (invalid_argument) for an unknown id or fault.
+/// Takes about a second. Errors: Error (invalid_argument) for an unknown id or fault.
 ROTARY_API std::vector<Claim> check_claims(const ClaimsOptions& options = {});
 
 /// Two of the counter-examples as curves: score-falls-with-distance and lengths-extrapolate, which must be among `claims`.

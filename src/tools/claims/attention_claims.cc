@@ -103,7 +103,7 @@ Group attention_claims() {
         "Positions enter through the weights alone: the values that are summed are not rotated.",
         "位置只进入权重：被加权求和的值向量不旋转。",
         "largest difference from softmax weights of turned scores times the values as they are, in double",
-        "与双精度下(旋转分数的 softmax 权重)×(未旋转的值)的最大差", at_most(1e-5), values_are_not_rotated},
+        "与双精度下（旋转分数的 softmax 权重）×（未旋转的值）的最大差", at_most(1e-5), values_are_not_rotated},
        {"attention-alone-is-blind-to-order", ClaimKind::holds,
         "Without positions, attention over tokens in another order gives the same outputs in that order.",
         "没有位置信息时，打乱词的次序，注意力的输出只是跟着换次序。",

@@ -30,15 +30,14 @@ std::vector<claims::Fault> all_faults() {
   return faults;
 }
 
-[[noreturn]] void fail_unknown(const char* what, std::string_view given, const std::vector<std::string>& known) {
-  std::string list;
+[[noreturn]] void fail_unknown(const char* what, std::string_view given, const std::vector<std::string>& known,
+                               const std::string& advice) {
   for (const std::string& name : known) {
     if (is_near(given, name)) {
       fail_argument(operation, "there is no ", what, " ", in_quotes(given), "; did you mean ", name, "?");
     }
-    list += (list.empty() ? "" : ", ") + name;
   }
-  fail_argument(operation, "there is no ", what, " ", in_quotes(given), "; known are ", list);
+  fail_argument(operation, "there is no ", what, " ", in_quotes(given), "; ", advice);
 }
 
 std::unique_ptr<claims::Operations> operations_with(const char* fault) {
@@ -48,7 +47,9 @@ std::unique_ptr<claims::Operations> operations_with(const char* fault) {
     if (std::string_view(fault) == one.described.name) return one.make();
     known.emplace_back(one.described.name);
   }
-  fail_unknown("fault", fault, known);
+  std::string list;
+  for (const std::string& one : known) list += (list.empty() ? "" : ", ") + one;
+  fail_unknown("fault", fault, known, "known are " + list);
 }
 
 void check_ids(const std::vector<const char*>& ids, const std::vector<claims::Group>& groups) {
@@ -57,7 +58,9 @@ void check_ids(const std::vector<const char*>& ids, const std::vector<claims::Gr
     for (const claims::Statement& statement : group.statements) known.emplace_back(statement.id);
   }
   for (const char* id : ids) {
-    if (std::find(known.begin(), known.end(), id) == known.end()) fail_unknown("claim", id, known);
+    if (std::find(known.begin(), known.end(), id) == known.end()) {
+      fail_unknown("claim", id, known, "without ids you get all " + std::to_string(known.size()));
+    }
   }
 }
 

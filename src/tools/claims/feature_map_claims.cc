@@ -119,8 +119,7 @@ Group feature_map_claims() {
       "feature maps",
       "特征映射",
       {{"favor-approaches-softmax", ClaimKind::holds,
-        "Performer's random features of turned queries and keys approach softmax attention with rotation as 1 / "
-        "sqrt(features).",
+        "Performer's random features of turned queries and keys approach softmax attention with rotation as 1/√features.",
         "对旋转后的查询与键取 Performer 随机特征，误差按 1/√特征数 趋于带旋转的 softmax 注意力。",
         "slope of log error over log features, 32 to 2,048 features, |q'|^2 = 1, 16 draws each",
         "log 误差对 log 特征数的斜率，32 至 2048 个特征，|q'|² = 1，各 16 次抽样", within(-0.475, 0.125),

@@ -60,7 +60,8 @@ Rows decayed_scores(const Operations& operations, std::int64_t N, double decay) 
 
 Measured rotation_is_unique(const Operations& operations) {
   constexpr std::int64_t N = 17;
-  double farthest = 0, found = 1, relative_to = 0;
+  double farthest = 0, found = 1, largest_apart = 0;
+  std::vector<double> found_scores;
   Random random(71);
   for (int candidate = 0; candidate < 20; ++candidate) {
     const double decay = 0.5 + 0.5 * random();
@@ -74,9 +75,11 @@ Measured rotation_is_unique(const Operations& operations) {
       }
     }
     const double distance = distance_to_rotation(by_distance);
-    if (apart < 1e-5 && distance > farthest) farthest = distance, found = decay, relative_to = apart;
+    largest_apart = std::max(largest_apart, apart);
+    if (distance > farthest) farthest = distance, found = decay, found_scores = by_distance;
   }
-  return {farthest, {{"decay", {found}}, {"difference_at_one_distance", {relative_to}}}};
+  return {largest_apart < 1e-5 ? farthest : 0,
+          {{"decay", {found}}, {"difference_at_one_distance", {largest_apart}}, {"scores", found_scores}}};
 }
 
 // ---- near and far --------------------------------------------------------------------------------------------------------
@@ -212,7 +215,7 @@ Group limit_claims() {
         "Rotation is the only scheme that depends on distance alone and still factors into a query's and a key's part.",
         "只有旋转才能既只依赖距离，又能分解成查询与键各自的部分。",
         "how far the scores under a decay, found among 20, are from the best rotation of a pair, relative",
-        "20 个衰减中找到的一个：其分数与一对通道的最佳旋转相差多少(相对值)", at_least(0.1), rotation_is_unique},
+        "20 个衰减中找到的一个：其分数与一对通道的最佳旋转相差多少（相对值）", at_least(0.1), rotation_is_unique},
        {"score-falls-with-distance", ClaimKind::does_not_follow, "The score falls as the distance grows.",
         "距离越大，分数越小。",
         "largest rise from a distance to a larger one, for equal query and key, relative to the score at 0",
@@ -225,7 +228,7 @@ Group limit_claims() {
         "在训练长度以内正确，超出之后也会正确，因为任何角度都能算出来。",
         "largest error up to 4 times the length, of scores that are right to 0.01 within it (1 at distance 0, 0 at the "
         "length)",
-        "长度以内误差不超过 0.01 的分数，到 4 倍长度时的最大误差(距离 0 处应为 1，长度处应为 0)", at_least(1),
+        "长度以内误差不超过 0.01 的分数，到 4 倍长度时的最大误差（距离 0 处应为 1，长度处应为 0）", at_least(1),
         lengths_extrapolate},
        {"biases-can-be-summed-first", ClaimKind::does_not_follow,
         "A bias by distance, too, can be summed before the query comes, as linear attention does.",

@@ -130,7 +130,7 @@ std::vector<Fault> linear_faults() {
           {{"rotate-after-the-map", "elu + 1 always comes first", "总是先做 elu + 1 再旋转"}, make<RotateAfterTheMap>},
           {{"favor-without-norm-term", "random features without the norm in the exponent", "随机特征的指数里漏了范数项"},
            make<FavorWithoutNormTerm>},
-          {{"cosformer-half-turn", "cosFormer turns by pi instead of pi / 2 over M positions",
+          {{"cosformer-half-turn", "cosFormer turns by π instead of π/2 over M positions",
             "cosFormer 在 M 个位置上转 π 而不是 π/2"},
            make<CosformerHalfTurn>},
           {{"stream-restarts-positions", "every call of a stream counts from 0", "数据流每次调用都从 0 数起"},

@@ -34,7 +34,15 @@ Measured same_angles_as_sinusoidal(const Operations& operations) {
   for (std::int64_t i = 0; i < table.count; ++i) {
     for (std::int64_t j = 0; j < width; j += 2) std::swap(table.at(i, j), table.at(i, j + 1));  // (sin, cos) there
   }
-  return {largest_difference(turned.values, table.values)};
+  std::vector<double> plain;
+  for (const double place : places) {
+    for (std::int64_t j = 0; j < width; j += 2) {
+      const double angle = place * std::pow(10000.0, -static_cast<double>(j) / static_cast<double>(width));
+      plain.push_back(std::cos(angle));
+      plain.push_back(std::sin(angle));
+    }
+  }
+  return {std::max(largest_difference(turned.values, table.values), largest_difference(table.values, plain))};
 }
 
 Measured keeps_norms(const Operations& operations) {
@@ -119,17 +127,20 @@ Measured pairings_are_permutations(const Operations& operations) {
           {{"without_permuting", {largest_difference(scores, unpermuted) / size}}}};
 }
 
-/// Radians per position of the last pair, as it turns.
-double slowest_turn(const Operations& operations, double base) {
+/// Radians that a pair turns by from one position to the next.
+double turn_of(const Operations& operations, std::int64_t pair, double base) {
   Rows x(1, width);
-  x.at(0, width / 2 - 1) = 1;
-  operations.rotate_queries(x, rope(operations, width, base), {1000});
-  return std::atan2(x.at(0, width - 1), x.at(0, width / 2 - 1)) / 1000;
+  x.at(0, pair) = 1;
+  operations.rotate_queries(x, rope(operations, width, base), {1});
+  return std::atan2(x.at(0, pair + width / 2), x.at(0, pair));
 }
 
 Measured base_slows_the_slowest_pair(const Operations& operations) {
-  const double before = slowest_turn(operations, 1e4), after = slowest_turn(operations, 5e5);
-  return {before / after, {{"radians_per_position", {before, after}}}};
+  constexpr std::int64_t last = width / 2 - 1;
+  const double first_before = turn_of(operations, 0, 1e4), first_after = turn_of(operations, 0, 5e5);
+  const double last_before = turn_of(operations, last, 1e4), last_after = turn_of(operations, last, 5e5);
+  return {last_before / last_after / (first_before / first_after),
+          {{"first_pair", {first_before, first_after}}, {"last_pair", {last_before, last_after}}}};
 }
 
 Measured bfloat16_positions_merge(const Operations& operations) {
@@ -147,47 +158,50 @@ Measured bfloat16_positions_merge(const Operations& operations) {
 }  // namespace
 
 Group rotation_claims() {
-  return {"rotation",
-          "旋转",
-          {{"same-angles-as-sinusoidal", ClaimKind::holds,
-            "Rotation turns by the very angles, frequencies included, of the sinusoidal encoding of Vaswani et al.",
-            "旋转所用的角度和频率，与 Vaswani 等人的正弦位置编码完全相同。",
-            "largest difference between cos and sin of the rotation and those of the encoding, positions up to 10^6",
-            "旋转的 cos、sin 与正弦编码表之间的最大差，位置至 10^6", at_most(1e-6), same_angles_as_sinusoidal},
-           {"keeps-norms", ClaimKind::holds, "A rotation keeps the length of every query and key.",
-            "旋转不改变任何查询向量和键向量的长度。", "largest | |R x| / |x| - 1 |, positions up to 10^6",
-            "| |R x| / |x| - 1 | 的最大值，位置至 10^6", at_most(1e-6), keeps_norms},
-           {"transpose-is-opposite-rotation", ClaimKind::holds,
-            "The transpose of a rotation is the rotation by the opposite position.",
-            "旋转矩阵的转置，就是按相反位置所作的旋转。",
-            "largest difference between the transpose and the opposite rotation, and between R x . y and x . (transpose of "
-            "R) y",
-            "转置与反向旋转的最大差，以及 R x · y 与 x · Rᵀ y 的最大差", at_most(1e-5), transpose_is_opposite_rotation},
-           {"angles-add", ClaimKind::holds, "Turning by a and then by b is turning by a + b.",
-            "先转 a 再转 b，等于一次转 a + b。", "largest difference of a channel, a + b up to 10^6",
-            "各通道的最大差，a + b 至 10^6", at_most(1e-5), angles_add},
-           {"cached-keys-can-move", ClaimKind::holds,
-            "A cached key, turned once, can be moved to another position without knowing the key it was.",
-            "缓存中已旋转的键可以直接移到新位置，不需要旋转前的键。",
-            "largest difference between keys moved from 1000 to 100 and keys turned anew at 100",
-            "从位置 1000 移到 100 的键与直接在 100 旋转的键的最大差", at_most(1e-5), cached_keys_can_move},
-           {"position-zero-is-identity", ClaimKind::holds, "At position 0 a rotation changes nothing, not a single bit.",
-            "在位置 0，旋转不改变任何数，一个比特也不变。", "channels of 1,024 that change", "1024 个通道中发生变化的个数",
-            exactly(0), position_zero_is_identity},
-           {"pairings-are-permutations", ClaimKind::holds,
-            "Pairs of neighbours and pairs of halves give the same scores once the channels are permuted.",
-            "相邻配对与前后半配对只差一个通道排列；排列之后分数相同。",
-            "largest difference of a score, in units of the largest score", "分数的最大差，以最大分数为单位", at_most(1e-6),
-            pairings_are_permutations},
-           {"base-slows-the-slowest-pair", ClaimKind::holds,
-            "A base 50 times as large slows the slowest of 32 pairs by 50^(62/64) = 44.2, the first not at all.",
-            "底数增大到 50 倍，32 对中最慢的一对放慢 50^(62/64) = 44.2 倍，第一对不变。",
-            "angle of the last pair at base 10,000 over that at base 500,000", "底数 10000 与 500000 时最后一对的转角之比",
-            within(std::pow(50, 62.0 / 64), 1e-3), base_slows_the_slowest_pair},
-           {"bfloat16-positions-merge", ClaimKind::holds,
-            "Positions stored in bfloat16 merge: of 4,096 of them, 769 different ones remain.",
-            "用 bfloat16 存放位置会使位置合并：4096 个位置只剩 769 个不同的。", "different turned keys among 4,096",
-            "4096 个旋转后的键中互不相同的个数", exactly(769), bfloat16_positions_merge}}};
+  return {
+      "rotation",
+      "旋转",
+      {{"same-angles-as-sinusoidal", ClaimKind::holds,
+        "Rotation turns by the very angles, frequencies included, of the sinusoidal encoding of Vaswani et al.",
+        "旋转所用的角度和频率，与 Vaswani 等人的正弦位置编码完全相同。",
+        "largest difference of cos or sin between the rotation, the encoding and the formula in double, positions up to "
+        "10^6",
+        "旋转、正弦编码与双精度公式三者之间 cos 或 sin 的最大差，位置至 10^6", at_most(1e-6), same_angles_as_sinusoidal},
+       {"keeps-norms", ClaimKind::holds, "A rotation keeps the length of every query and key.",
+        "旋转不改变任何查询向量和键向量的长度。", "largest | |R x| / |x| - 1 |, positions up to 10^6",
+        "| |R x| / |x| - 1 | 的最大值，位置至 10^6", at_most(1e-6), keeps_norms},
+       {"transpose-is-opposite-rotation", ClaimKind::holds,
+        "The transpose of a rotation is the rotation by the opposite position.",
+        "旋转矩阵的转置，就是按相反位置所作的旋转。",
+        "largest difference between the transpose and the opposite rotation, and between R x . y and x . (transpose of "
+        "R) y",
+        "转置与反向旋转的最大差，以及 R x · y 与 x · Rᵀ y 的最大差", at_most(1e-5), transpose_is_opposite_rotation},
+       {"angles-add", ClaimKind::holds, "Turning by a and then by b is turning by a + b.",
+        "先转 a 再转 b，等于一次转 a + b。", "largest difference of a channel, a + b up to 10^6",
+        "各通道的最大差，a + b 至 10^6", at_most(1e-5), angles_add},
+       {"cached-keys-can-move", ClaimKind::holds,
+        "A cached key, turned once, can be moved to another position without knowing the key it was.",
+        "缓存中已旋转的键可以直接移到新位置，不需要旋转前的键。",
+        "largest difference between keys moved from 1000 to 100 and keys turned anew at 100",
+        "从位置 1000 移到 100 的键与直接在 100 旋转的键的最大差", at_most(1e-5), cached_keys_can_move},
+       {"position-zero-is-identity", ClaimKind::holds, "At position 0 a rotation changes nothing, not a single bit.",
+        "在位置 0，旋转不改变任何数，一个比特也不变。", "channels of 1,024 that change", "1024 个通道中发生变化的个数",
+        exactly(0), position_zero_is_identity},
+       {"pairings-are-permutations", ClaimKind::holds,
+        "Pairs of neighbours and pairs of halves give the same scores once the channels are permuted.",
+        "相邻配对与前后半配对只差一个通道排列；排列之后分数相同。",
+        "largest difference of a score, in units of the largest score", "分数的最大差，以最大分数为单位", at_most(1e-6),
+        pairings_are_permutations},
+       {"base-slows-the-slowest-pair", ClaimKind::holds,
+        "A base 50 times as large slows the slowest of 32 pairs by 50^(62/64) = 44.2, the first not at all.",
+        "底数增大到 50 倍，32 对中最慢的一对放慢 50^(62/64) = 44.2 倍，第一对不变。",
+        "angle of the last pair at base 10,000 over that at 500,000, in units of the same for the first pair",
+        "底数 10000 与 500000 时最后一对的转角之比，以第一对的同一比值为单位", within(std::pow(50, 62.0 / 64), 1e-3),
+        base_slows_the_slowest_pair},
+       {"bfloat16-positions-merge", ClaimKind::holds,
+        "Positions stored in bfloat16 merge: of 4,096 of them, 769 different ones remain.",
+        "用 bfloat16 存放位置会使位置合并：4096 个位置只剩 769 个不同的。", "different turned keys among 4,096",
+        "4096 个旋转后的键中互不相同的个数", exactly(769), bfloat16_positions_merge}}};
 }
 
 }  // namespace rotary::claims

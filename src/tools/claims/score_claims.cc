@@ -178,7 +178,7 @@ Group score_claims() {
         "Added positions leave three more terms in a score, and none of them depends on the distance alone.",
         "把位置加到词向量上，分数会多出三项，没有一项只依赖于距离。",
         "terms beside content-content that vary by more than 1 % at one distance (score_terms)",
-        "除内容·内容之外，在同一距离上变化超过 1% 的项数(score_terms)", exactly(3), additive_leaves_three_terms},
+        "除内容·内容之外，在同一距离上变化超过 1% 的项数（score_terms）", exactly(3), additive_leaves_three_terms},
        {"both-must-turn", ClaimKind::holds,
         "Queries and keys must both turn: with turned keys alone, a score depends on where the key stands.",
         "查询和键都要旋转：只旋转键，分数就依赖于键的绝对位置。",
