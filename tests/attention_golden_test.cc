@@ -1,5 +1,5 @@
 // Attention against the results of other implementations. The READMEs of tests/data/attention, tests/data/onnx/attention
-// and tests/data/onnxruntime/attention say where the numbers come from, and which features have no case here yet.
+// and tests/data/onnxruntime/attention say where the numbers come from.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,6 +13,7 @@
 
 #include "rotary/attention.hpp"
 #include "rotary/frequencies.hpp"
+#include "rotary/position_bias.hpp"
 #include "rotary/tensor_file.hpp"
 #include "support/test_tensor.h"
 
@@ -102,48 +103,92 @@ std::optional<Rotation> rotation_of(const json& rope, std::int64_t head_dim) {
                    .amplitude = rope.at("amplitude")});
 }
 
-/// Every additive or boolean mask of a case, and ALiBi, as one mask.
-TestTensor summed_masks(const TensorFile& file, const json& options, std::int64_t batch, std::int64_t heads,
-                        std::int64_t n_q, std::int64_t n_k) {
-  TestTensor sum(DType::f64, "BHQK", {batch, heads, n_q, n_k});
-  sum.fill(0);
-  const auto add = [&](const char* name, Axes axes) {
-    if (file.find(name) == nullptr) return;
-    const TestTensor mask = copied(file.at(name).view(axes), DType::f64);
-    const auto index = [&](char axis, std::int64_t i) { return mask.view().size(axis) > 1 ? i : 0; };
-    for (std::int64_t b = 0; b < batch; ++b) {
-      for (std::int64_t h = 0; h < heads; ++h) {
-        for (std::int64_t i = 0; i < n_q; ++i) {
-          for (std::int64_t j = 0; j < n_k; ++j) {
-            const double value =
-                load_element(DType::f64, mask.view().data(),
-                             index('B', b) * mask.view().stride('B') + index('H', h) * mask.view().stride('H') +
-                                 index('Q', i) * mask.view().stride('Q') + index('K', j) * mask.view().stride('K'));
-            sum.set({b, h, i, j}, sum.at({b, h, i, j}) + value);
-          }
-        }
+/// A case in `dtype`: its inputs, and its options as attention() takes them. Bits of the file are used where they lie.
+struct GoldenCase {
+  GoldenCase(const TensorFile& of, const json& description, DType dtype)
+      : file(of),
+        said(description.at("options")),
+        packed(description.at("axes") == "THD"),
+        q(copied(view("q"), dtype)),
+        k(copied(view("k"), dtype)),
+        v(copied(view("v"), dtype)),
+        out(dtype, q.view().axes(), shape_of_out()),
+        lse(copied(has("lse_with_sink") ? lse_view("lse_with_sink") : lse_view("lse"), DType::f64)),
+        rotation(rotation_of(said.at("rope"), q.view().size('D'))) {
+    lse.fill(std::numeric_limits<double>::quiet_NaN());
+    options.causal = causal_of(said);
+    options.window_left = said.at("window")[0];
+    options.window_right = said.at("window")[1];
+    options.scale = said.at("scale");
+    options.softcap = said.at("softcap");
+    options.lse = lse;
+    if (rotation) options.rotation = &*rotation;
+    choose_positions();
+    choose_masks();
+    choose_bias();
+    if (has("sinks")) options.sinks = file.at("sinks").view("H");
+  }
+
+  bool has(const char* name) const { return file.find(name) != nullptr; }
+  ConstTensorView view(const char* name) const { return file.at(name).view(packed ? "THD" : "BHSD"); }
+  ConstTensorView lse_view(const char* name) const { return file.at(name).view(packed ? "HT" : "BHS"); }
+
+  Dims shape_of_out() const {
+    Dims shape = q.view().shape();
+    shape[q.view().axes().find('D')] = v.view().size('D');
+    return shape;
+  }
+
+  void choose_positions() {
+    if (packed) {
+      const auto ends = [&](const char* name) { return static_cast<const std::int32_t*>(file.at(name).data); };
+      options.cu_seqlens = file.at("cu_seqlens_q").view("N");
+      options.k_cu_seqlens = file.at("cu_seqlens_k").view("N");
+      if (options.causal != Causal::bottom_right) return;
+      for (std::int64_t n = 0; n + 1 < options.cu_seqlens.size('N'); ++n) {  // the last query stands at the last key
+        q_starts.push_back(ends("cu_seqlens_k")[n + 1] - ends("cu_seqlens_k")[n] - ends("cu_seqlens_q")[n + 1] +
+                           ends("cu_seqlens_q")[n]);
       }
-    }
-  };
-  add("key_padding_mask", "BK");
-  add("attn_mask", "QK");
-  add("bias", "BHQK");
-  if (file.find("alibi_slopes") != nullptr) {
-    const std::int64_t shift = options.at("causal_alignment") == "bottom_right" ? n_k - n_q : 0;
-    const TestTensor slopes = copied(file.at("alibi_slopes").view("H"), DType::f64);
-    for (std::int64_t b = 0; b < batch; ++b) {
-      for (std::int64_t h = 0; h < heads; ++h) {
-        for (std::int64_t i = 0; i < n_q; ++i) {
-          for (std::int64_t j = 0; j < n_k; ++j) {
-            const auto distance = static_cast<double>(std::abs(j - (i + shift)));
-            sum.set({b, h, i, j}, sum.at({b, h, i, j}) - slopes[h] * distance);
-          }
-        }
-      }
+      options.q_positions.offsets = ConstTensorView(q_starts.data(), "N", {static_cast<std::int64_t>(q_starts.size())});
+    } else if (has("q_position_ids")) {
+      const auto ids = [&](const char* which) {
+        return file.at(which).view(file.at(which).shape.size() == 2 ? "BS" : "S");
+      };
+      options.q_positions = {.position_ids = ids("q_position_ids")};
+      options.k_positions = {.position_ids = ids("k_position_ids")};
+    } else if (rotation) {
+      options.q_positions = {.offset = said.at("q_offset")};
+      options.k_positions = {.offset = said.at("k_offset")};
     }
   }
-  return sum;
-}
+
+  void choose_masks() {
+    if (has("key_padding_mask")) options.key_padding_mask = file.at("key_padding_mask").view("BS");
+    if (has("attn_mask")) options.attn_mask = file.at("attn_mask").view("QK");
+    if (has("bias")) options.attn_mask = file.at("bias").view("BHQK");
+    EXPECT_FALSE(has("attn_mask") && has("bias"));
+  }
+
+  void choose_bias() {
+    if (has("alibi_slopes")) bias = PositionBias::alibi(copied(file.at("alibi_slopes").view("H"), DType::f64).values());
+    if (has("t5_table")) {
+      const json& rule = said.at("t5");
+      bias = PositionBias::t5(file.at("t5_table").view("NH"), T5Buckets({.num_buckets = rule.at("num_buckets"),
+                                                                         .max_distance = rule.at("max_distance"),
+                                                                         .bidirectional = rule.at("bidirectional")}));
+    }
+    if (bias) options.bias = &*bias;
+  }
+
+  const TensorFile& file;
+  const json& said;
+  bool packed;
+  TestTensor q, k, v, out, lse;
+  std::optional<Rotation> rotation;
+  std::optional<PositionBias> bias;
+  std::vector<std::int64_t> q_starts;
+  AttentionOptions options;
+};
 
 /// What the data's README says can be asked for, relative to the largest entry, or to 1.
 double tolerance(DType dtype, const std::string& name) {
@@ -155,43 +200,24 @@ double tolerance(DType dtype, const std::string& name) {
   }
 }
 
-TEST(AttentionGolden, AgreesWithFloat64OnEveryPlainCase) {
-  for (const json& c : cases_in("attention", 25)) {
+TEST(AttentionGolden, AgreesWithFloat64OnEveryCase) {
+  for (const json& c : cases_in("attention", 35)) {
     const std::string name = c.at("name");
     const TensorFile file((data + "attention/" + name + ".npz").c_str());
-    const json& options = c.at("options");
-    const std::vector<double> expected_out = copied(file.at("out").view("BHSD"), DType::f64).values();
-    const std::vector<double> expected_lse = copied(file.at("lse").view("BHS"), DType::f64).values();
     for (const DType dtype : {DType::f64, DType::f32, DType::f16, DType::bf16}) {
-      const TestTensor q = copied(file.at("q").view("BHSD"), dtype), k = copied(file.at("k").view("BHSD"), dtype),
-                       v = copied(file.at("v").view("BHSD"), dtype);
-      const std::int64_t batch = q.view().size('B'), heads = q.view().size('H'), n_q = q.view().size('S'),
-                         n_k = k.view().size('S');
-      TestTensor out(dtype, "BHSD", {batch, heads, n_q, v.view().size('D')}), lse(DType::f64, "BHS", {batch, heads, n_q});
-      const TestTensor mask = summed_masks(file, options, batch, heads, n_q, n_k);
-      const std::optional<Rotation> rotation = rotation_of(options.at("rope"), q.view().size('D'));
-
-      AttentionOptions chosen{
-          .causal = causal_of(options), .scale = options.at("scale"), .attn_mask = mask.view(), .lse = lse};
-      if (rotation) {
-        chosen.rotation = &*rotation;
-        chosen.q_positions = {.offset = options.at("q_offset")};
-        chosen.k_positions = {.offset = options.at("k_offset")};
-      }
-      if (file.find("q_position_ids") != nullptr) {
-        const auto ids = [&](const char* which) {
-          return file.at(which).view(file.at(which).shape.size() == 2 ? "BS" : "S");
-        };
-        chosen.q_positions = {.position_ids = ids("q_position_ids")};
-        chosen.k_positions = {.position_ids = ids("k_position_ids")};
-      }
-      attention(q, k, v, out, chosen);
-
-      const double bound = tolerance(dtype, name);
-      EXPECT_LE(largest_difference(out.values(), expected_out), bound * std::max(1.0, largest(expected_out)))
-          << name << " in " << rotary::name(dtype);
-      EXPECT_LE(largest_difference(lse.values(), expected_lse), bound * std::max(1.0, largest(expected_lse)))
-          << name << " in " << rotary::name(dtype);
+      GoldenCase golden(file, c, dtype);
+      const auto expect = [&](const TestTensor& found, const ConstTensorView& view, const char* what) {
+        const std::vector<double> expected = copied(view, DType::f64).values();
+        EXPECT_LE(largest_difference(found.values(), expected), tolerance(dtype, name) * std::max(1.0, largest(expected)))
+            << what << " of " << name << " in " << rotary::name(dtype);
+      };
+      attention(golden.q, golden.k, golden.v, golden.out, golden.options);
+      expect(golden.out, golden.view("out"), "out");
+      expect(golden.lse, golden.lse_view(golden.has("sinks") ? "lse_with_sink" : "lse"), "lse");
+      if (!golden.has("sinks")) continue;
+      golden.options.sinks = {};
+      attention(golden.q, golden.k, golden.v, golden.out, golden.options);
+      expect(golden.lse, golden.lse_view("lse"), "lse without sinks");
     }
   }
 }
@@ -242,7 +268,7 @@ TestTensor onnx_mask(const TensorFile& file, const json& c, std::int64_t batch, 
 }
 
 TEST(AttentionGolden, AgreesWithOnnx) {
-  for (const json& c : cases_in("onnx/attention", 59)) {
+  for (const json& c : cases_in("onnx/attention", 74)) {
     const std::string name = c.at("name");
     const TensorFile file((data + "onnx/attention/" + name + ".npz").c_str());
     const json& attributes = c.at("attributes");
@@ -261,7 +287,8 @@ TEST(AttentionGolden, AgreesWithOnnx) {
     const std::int64_t heads = q.size('H'), n_q = q.size('S'), n_k = k.view().size('S');
     const bool by_length = c.at("inputs").contains("nonpad_kv_seqlen");
     // Where the frontier is one of ours, let the library draw it; elsewhere the mask does.
-    const bool top_left = causal && !by_length && past == 0, bottom_right = causal && by_length;
+    const bool top_left = causal && !by_length && past == 0;
+    const bool bottom_right = causal && (by_length || (past != 0 && n_k - n_q == past));
     const TestTensor mask = onnx_mask(file, c, q.size('B'), heads, n_q, n_k,
                                       causal && !top_left && !bottom_right ? std::optional(past) : std::nullopt);
 
@@ -273,7 +300,10 @@ TEST(AttentionGolden, AgreesWithOnnx) {
                 {.causal = top_left       ? Causal::top_left
                            : bottom_right ? Causal::bottom_right
                                           : Causal::none,
+                 .window_left = attributes.value("left_window_size", -1),
+                 .window_right = attributes.value("right_window_size", -1),
                  .scale = attributes.value("scale", 0.0),
+                 .softcap = attributes.value("softcap", 0.0),
                  .attn_mask = row(mask.view()).slice('K', 0, length)});
     }
 
@@ -291,7 +321,7 @@ TEST(AttentionGolden, AgreesWithOnnx) {
 // ---- ONNX Runtime's GroupQueryAttention ----
 
 TEST(AttentionGolden, AgreesWithOnnxRuntimesGroupQueryAttention) {
-  for (const json& c : cases_in("onnxruntime/attention", 11)) {
+  for (const json& c : cases_in("onnxruntime/attention", 18)) {
     const std::string name = c.at("name");
     const TensorFile file((data + "onnxruntime/attention/" + name + ".npz").c_str());
     const json& attributes = c.at("attributes");
@@ -339,7 +369,12 @@ TEST(AttentionGolden, AgreesWithOnnxRuntimesGroupQueryAttention) {
                                .q_positions = {.position_ids = ConstTensorView(q_ids.data(), "S", {fresh})},
                                .k_positions = {.position_ids = ConstTensorView(k_ids.data(), "S", {total})},
                                .causal = Causal::bottom_right,
-                               .scale = attributes.value("scale", 0.0)};
+                               .window_left = attributes.value("local_window_size", 0) - 1,  // counts the query's own key
+                               .scale = attributes.value("scale", 0.0),
+                               .softcap = attributes.value("softcap", 0.0)};
+      const std::vector<float> zeros(static_cast<std::size_t>(heads));  // smooth softmax: 1 more in the sum
+      if (attributes.value("smooth_softmax", 0) != 0) options.sinks = ConstTensorView(zeros.data(), "H", {heads});
+      if (file.find("head_sink") != nullptr) options.sinks = file.at("head_sink").view("H");
       if (file.find("attention_bias") != nullptr) options.attn_mask = file.at("attention_bias").view("BHQK");
       attention(row(q).slice('S', 0, fresh), k, v, row(out.view()).slice('S', 0, fresh), options);
 

@@ -6,15 +6,20 @@
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
+#include <limits>
 #include <new>
+#include <string>
 #include <vector>
 
 #include "rotary/attention.hpp"
 #include "rotary/frequencies.hpp"
+#include "rotary/position_bias.hpp"
+#include "support/error_sentence.h"
 
 namespace {
 
-std::atomic<std::int64_t> allocated{0}, most_allocated{0};
+std::atomic<std::int64_t> allocated{0}, most_allocated{0}, num_allocations{0};
 
 constexpr std::size_t header = 64;  // keeps the size in front of the block; also the largest alignment that is asked for
 
@@ -22,6 +27,7 @@ void* counted_new(std::size_t size) {
   char* const block = static_cast<char*>(std::aligned_alloc(header, (size + 2 * header - 1) / header * header));
   if (block == nullptr) throw std::bad_alloc();
   *reinterpret_cast<std::size_t*>(block) = size;
+  ++num_allocations;
   const std::int64_t now = allocated += static_cast<std::int64_t>(size);
   std::int64_t most = most_allocated;
   while (now > most && !most_allocated.compare_exchange_weak(most, now)) {
@@ -91,6 +97,67 @@ TEST(AttentionMemory, DoesNotGrowWithTheLength) {
   const std::int64_t some = workspace(length, nullptr);
   EXPECT_EQ(workspace(4 * length, nullptr), some);
   EXPECT_GT(some, 0);
+}
+
+/// A call with everything that needs memory: pairs that are listed, masks, biases, packed sequences, values that are NaN.
+TEST(AttentionMemory, AllocatesNothingWhenItIsGivenAWorkspace) {
+  const std::int64_t length = 300, width = 20, heads = 4;
+  std::vector<float> q(static_cast<std::size_t>(length * heads * width), 0.5f), k(q), v(q), out(q), lse(q.size());
+  v[77] = std::numeric_limits<float>::quiet_NaN();
+  const auto view = [&](std::vector<float>& x) { return TensorView(x.data(), "THD", {length, heads, width}); };
+  const std::vector<std::int64_t> ends = {0, 130, 131, length};
+  std::vector<std::int64_t> documents;
+  for (std::int64_t t = 0; t < length; ++t) documents.push_back(t % 3);
+  const Rotation rotation(
+      {.head_dim = width, .pairing_in = Pairing::listed, .inv_freq = {1, 0.3}, .pairs_in = {{19, 3}, {4, 5}}});
+  const PositionBias alibi = PositionBias::alibi(alibi_slopes(heads));
+  const float mask[] = {0, 0, 1, 2};
+  const double sinks[] = {1, 2, 3, 4};
+  ThreadPool pool(2);
+  for (Executor* const executor : {static_cast<Executor*>(nullptr), static_cast<Executor*>(&pool)}) {
+    AttentionOptions options{.rotation = &rotation,
+                             .causal = Causal::top_left,
+                             .q_document_ids = ConstTensorView(documents.data(), "T", {length}),
+                             .k_document_ids = ConstTensorView(documents.data(), "T", {length}),
+                             .cu_seqlens = ConstTensorView(ends.data(), "N", {4}),
+                             .softcap = 5,
+                             .bias = &alibi,
+                             .attn_mask = ConstTensorView(mask, "H", {heads}),
+                             .sinks = ConstTensorView(sinks, "H", {heads}),
+                             .lse = TensorView(lse.data(), "TH", {length, heads}),
+                             .executor = executor};
+    attention(view(q), view(k), view(v), view(out), options);
+    const std::vector<float> expected = out;
+    const std::int64_t bytes = attention_workspace_bytes(view(q), view(k), view(v), view(out), options);
+    std::vector<char> memory(static_cast<std::size_t>(bytes + 1), 'x');
+    options.workspace = memory.data() + 1;  // any address will do
+    options.workspace_bytes = bytes;
+    const TensorView q_view = view(q), k_view = view(k), v_view = view(v), out_view = view(out);
+    const std::int64_t before = num_allocations;
+    attention(q_view, k_view, v_view, out_view, options);
+    EXPECT_EQ(num_allocations, before);
+    EXPECT_EQ(std::memcmp(out.data(), expected.data(), out.size() * sizeof(float)), 0);
+  }
+}
+
+TEST(AttentionMemory, SaysHowMuchAWorkspaceNeeds) {
+  std::vector<float> q(8 * 8, 0.5f), out(q);
+  const TensorView q_view(q.data(), "SD", {8, 8}), out_view(out.data(), "SD", {8, 8});
+  const std::int64_t bytes = attention_workspace_bytes(q_view, q_view, q_view, out_view);
+  std::vector<char> memory(static_cast<std::size_t>(bytes));
+  const auto said = [&](void* workspace, std::int64_t size) {
+    return error_sentence(ErrorCode::invalid_argument, [&] {
+      attention(q_view, q_view, q_view, out_view, {.workspace = workspace, .workspace_bytes = size});
+    });
+  };
+  const std::string needed = "attention: workspace must have " + std::to_string(bytes) + " bytes, got ";
+  EXPECT_EQ(said(memory.data(), 0), needed + "0");
+  EXPECT_EQ(said(memory.data(), -5), needed + "-5");
+  EXPECT_EQ(said(memory.data(), bytes - 65), needed + std::to_string(bytes - 65));
+  EXPECT_EQ(said(q.data(), 8), "attention: workspace must not overlap q");
+  EXPECT_EQ(said(out.data(), 8), "attention: workspace must not overlap out");
+  attention(q_view, q_view, q_view, out_view, {.workspace = memory.data(), .workspace_bytes = bytes});
+  EXPECT_EQ(attention_workspace_bytes(q_view.slice('S', 0, 0), q_view, q_view, out_view.slice('S', 0, 0)), 0);
 }
 
 }  // namespace

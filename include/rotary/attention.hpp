@@ -92,6 +92,10 @@ struct AttentionOptions {
   /// axis H, finite or -infinity. The queries of a head that sees no key give zeros, and its sink as lse.
   ConstTensorView sinks = {};
   TensorView lse = {};  ///< where to write lse: f32 or f64, axes among B, S (or T) and H as in q
+  /// Memory for the call, at any address: attention_workspace_bytes() or more. Then nothing is allocated. nullptr: the call
+  /// allocates what it needs, once.
+  void* workspace = nullptr;
+  std::int64_t workspace_bytes = 0;
   Executor* executor = nullptr;
 };
 
@@ -100,5 +104,11 @@ struct AttentionOptions {
 /// in that case.
 ROTARY_API void attention(const ConstTensorView& q, const ConstTensorView& k, const ConstTensorView& v,
                           const TensorView& out, const AttentionOptions& options = {});
+
+/// What a call with the same arguments needs as options.workspace. It grows with the widths and with executor->concurrency()
+/// (1 to a few MiB in all), and by 120 bytes per batch row or packed sequence; not with lengths. Errors as attention().
+ROTARY_API std::int64_t attention_workspace_bytes(const ConstTensorView& q, const ConstTensorView& k,
+                                                  const ConstTensorView& v, const TensorView& out,
+                                                  const AttentionOptions& options = {});
 
 }  // namespace rotary

@@ -15,6 +15,7 @@
 #include "rotary/kv_cache.hpp"
 #include "rotary/learned_positions.hpp"
 #include "rotary/linear_attention.hpp"
+#include "rotary/merge_attention.hpp"
 #include "rotary/model.hpp"
 #include "rotary/parallel.hpp"
 #include "rotary/plot.hpp"

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <memory>
 
 #include "attention/aligned_array.h"
 #include "attention/arena.h"
 #include "attention/problem.h"
 #include "attention/query_block.h"
 #include "attention/sequences.h"
+#include "base/fail.h"
 #include "base/parallel.h"
 
 namespace rotary {
@@ -18,8 +20,8 @@ namespace {
 template <class T>
 class AttentionTasks {
  public:
-  AttentionTasks(const AttentionProblem& problem, Executor* executor)
-      : p_(problem), executor_(executor), worker_bytes_(count_worker_bytes()) {
+  explicit AttentionTasks(const AttentionProblem& problem)
+      : p_(problem), executor_(problem.options.executor), worker_bytes_(count_worker_bytes()) {
     for (std::int64_t n = 0; n < p_.num_sequences; ++n) num_tasks_ += num_tasks(sequence_tokens(p_, n));
     num_workers_ = std::min<std::int64_t>(num_tasks_, executor_ != nullptr ? executor_->concurrency() : 1);
   }
@@ -82,11 +84,32 @@ class AttentionTasks {
   std::int64_t worker_bytes_, num_tasks_ = 0, num_workers_ = 0;
 };
 
+/// The first byte of the caller's memory that tasks can use, which has `num_bytes` after it.
+std::byte& aligned_workspace(const AttentionOptions& options, std::int64_t num_bytes) {
+  void* at = options.workspace;
+  auto left = static_cast<std::size_t>(std::max<std::int64_t>(options.workspace_bytes, 0));
+  if (std::align(Arena::alignment, static_cast<std::size_t>(num_bytes), at, left) == nullptr) {
+    fail_argument("attention", "workspace must have ", num_bytes + Arena::alignment, " bytes, got ",
+                  options.workspace_bytes);
+  }
+  return *static_cast<std::byte*>(at);
+}
+
 template <class T>
-void attend(const AttentionProblem& problem, Executor* executor) {
-  const AttentionTasks<T> tasks(problem, executor);
+void attend(const AttentionProblem& problem) {
+  const AttentionTasks<T> tasks(problem);
+  if (problem.options.workspace != nullptr) {
+    return tasks.run(aligned_workspace(problem.options, tasks.num_bytes()));
+  }
   const AlignedArray<std::byte> memory = unset_array<std::byte>(tasks.num_bytes());
   tasks.run(memory[0]);
+}
+
+bool computes_in_double(const AttentionProblem& p) noexcept {
+  for (const DType dtype : {p.q.dtype(), p.k.dtype(), p.v.dtype(), p.out.dtype()}) {
+    if (dtype == DType::f64) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -104,10 +127,16 @@ void attention(const ConstTensorView& q, const ConstTensorView& k, const ConstTe
                const AttentionOptions& options) {
   const AttentionProblem problem = check_attention(q, k, v, out, options);
   if (out.num_elements() == 0) return;
-  bool in_double = false;
-  for (const DType dtype : {q.dtype(), k.dtype(), v.dtype(), out.dtype()}) in_double = in_double || dtype == DType::f64;
-  if (in_double) attend<double>(problem, options.executor);
-  else attend<float>(problem, options.executor);
+  if (computes_in_double(problem)) attend<double>(problem);
+  else attend<float>(problem);
+}
+
+std::int64_t attention_workspace_bytes(const ConstTensorView& q, const ConstTensorView& k, const ConstTensorView& v,
+                                       const TensorView& out, const AttentionOptions& options) {
+  const AttentionProblem problem = check_attention(q, k, v, out, options);
+  if (out.num_elements() == 0) return 0;
+  return Arena::alignment + (computes_in_double(problem) ? AttentionTasks<double>(problem).num_bytes()
+                                                         : AttentionTasks<float>(problem).num_bytes());
 }
 
 }  // namespace rotary

@@ -1,5 +1,6 @@
 #include "attention/problem.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -74,7 +75,7 @@ void check_lse(const AttentionProblem& p) {
   checks.size('H', lse, "lse", p.num_q_heads, "q");
 }
 
-void check_written(const TensorView& written, const char* what, const AttentionProblem& p) {
+void check_written(const ConstTensorView& written, const char* what, const AttentionProblem& p) {
   if (overlaps_itself(written)) fail_argument(operation, "the elements of ", what, " must not overlap each other");
   const AttentionOptions& o = p.options;
   const struct {
@@ -97,6 +98,15 @@ void check_written(const TensorView& written, const char* what, const AttentionP
               {o.k_positions.position_ids, "k_positions"},
               {o.k_positions.offsets, "k_positions"}};
   for (const auto& [view, name] : read) check_apart(operation, what, written, name, view);
+}
+
+void check_workspace(const AttentionProblem& p) {
+  const AttentionOptions& o = p.options;
+  if (o.workspace == nullptr) return;
+  const ConstTensorView bytes(o.workspace, DType::u8, "N", {std::max<std::int64_t>(o.workspace_bytes, 0)});
+  check_written(bytes, "workspace", p);
+  check_apart(operation, "workspace", bytes, "out", p.out);
+  check_apart(operation, "workspace", bytes, "lse", o.lse);
 }
 
 Positions counted_within(const ConstTensorView& cu_seqlens, const Positions& given) {
@@ -197,6 +207,7 @@ AttentionProblem check_attention(const ConstTensorView& q, const ConstTensorView
     check_written(options.lse, "lse", p);
     if (may_share_memory(options.lse, out)) fail_argument(operation, "lse must not overlap out");
   }
+  check_workspace(p);
   return p;
 }
 

@@ -10,7 +10,7 @@ namespace rotary {
 
 /// A number or truth value per token of a view whose row axis may be missing, or of length 1, and then serves all rows.
 struct TokenEntries {
-  TokenEntries(const ConstTensorView& view, char token_axis) noexcept;
+  TokenEntries(const ConstTensorView& entries, char token_axis) noexcept;
   std::int64_t element(std::int64_t row, std::int64_t token) const noexcept { return row * row_step + token * token_step; }
 
   const ConstTensorView& view;
