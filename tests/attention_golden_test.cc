@@ -234,9 +234,9 @@ ConstTensorView onnx_view(const TensorFile& file, const json& c, const std::stri
 }
 
 /// The mask of a case in full: ONNX aligns its axes at the right, pads a short one with "not seen", and takes a boolean one
-/// as "may be seen". Causal: key j is seen by query i up to j = i + shift.
+/// as "may be seen". Keys from num_given on are not seen.
 TestTensor onnx_mask(const TensorFile& file, const json& c, std::int64_t batch, std::int64_t heads, std::int64_t n_q,
-                     std::int64_t n_k, std::optional<std::int64_t> causal_shift) {
+                     std::int64_t n_k, std::int64_t num_given) {
   TestTensor full(DType::f64, "BHQK", {batch, heads, n_q, n_k});
   full.fill(0);
   std::optional<TestTensor> mask;
@@ -258,13 +258,21 @@ TestTensor onnx_mask(const TensorFile& file, const json& c, std::int64_t batch, 
           else if (mask)
             value = load_element(DType::f64, mask->view().data(),
                                  index('B', b) + index('H', h) + index('Q', i) + index('K', j));
-          if (causal_shift && j > i + *causal_shift) value = -infinity;
+          if (j >= num_given) value = -infinity;
           full.set({b, h, i, j}, value);
         }
       }
     }
   }
   return full;
+}
+
+/// Keys or values "BHSD", the last ones left out, or zeros added.
+TestTensor of_length(const TestTensor& tokens, std::int64_t length) {
+  const TensorView& x = tokens.view();
+  if (length <= x.size('S')) return copied(x.slice('S', 0, length), x.dtype());
+  TestTensor zeros(x.dtype(), "BHSD", {x.size('B'), x.size('H'), length - x.size('S'), x.size('D')});
+  return joined(x, zeros.fill(0));
 }
 
 TEST(AttentionGolden, AgreesWithOnnx) {
@@ -284,13 +292,14 @@ TEST(AttentionGolden, AgreesWithOnnx) {
       v = joined(file.at("past_value").view("BHSD"), v);
     }
     const bool causal = attributes.value("is_causal", 0) != 0;
-    const std::int64_t heads = q.size('H'), n_q = q.size('S'), n_k = k.view().size('S');
     const bool by_length = c.at("inputs").contains("nonpad_kv_seqlen");
-    // Where the frontier is one of ours, let the library draw it; elsewhere the mask does.
-    const bool top_left = causal && !by_length && past == 0;
-    const bool bottom_right = causal && (by_length || (past != 0 && n_k - n_q == past));
-    const TestTensor mask = onnx_mask(file, c, q.size('B'), heads, n_q, n_k,
-                                      causal && !top_left && !bottom_right ? std::optional(past) : std::nullopt);
+    const bool top_left = causal && !by_length && past == 0, bottom_right = causal && !top_left;
+    // Queries stand after the past. With keys up to the last query, hidden where none is given, that is bottom_right.
+    const std::int64_t heads = q.size('H'), n_q = q.size('S'), num_given = k.view().size('S');
+    const std::int64_t n_k = causal && past != 0 ? past + n_q : num_given;
+    k = of_length(k, n_k);
+    v = of_length(v, n_k);
+    const TestTensor mask = onnx_mask(file, c, q.size('B'), heads, n_q, n_k, num_given);
 
     TestTensor out(q.dtype(), "BHSD", {q.size('B'), heads, n_q, v.view().size('D')});
     for (std::int64_t b = 0; b < q.size('B'); ++b) {
