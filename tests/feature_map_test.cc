@@ -32,12 +32,20 @@ void expect_near(const std::vector<double>& actual, const std::vector<double>& e
   for (std::size_t i = 0; i < actual.size(); ++i) EXPECT_NEAR(actual[i], expected[i], bound) << "feature " << i;
 }
 
-TEST(FeatureMap, EluPlus1TakesItsExactValues) {
+TEST(FeatureMap, EluPlus1TakesItsExactValues_GoldenW) {
   expect_near(mapped({.features = Features::elu_plus_1}, {-2, -std::numbers::ln2, -0.0, 0.5, 3}),
               {0.13533528323661269, 0.5, 1, 1.5, 4}, 1e-16);
 }
 
-TEST(FeatureMap, Taylor2IsTheSecondOrderExpansionAndAtLeastAHalf) {
+TEST(FeatureMap, EluPlus1HasItsExactSlopes_GoldenW) {
+  std::vector<double> x = {-2, -std::numbers::ln2, -0.0, 0.5, 3}, ones(5, 1), slopes(5), features(5);
+  const FeatureRows<double> rows({.features = Features::elu_plus_1}, 5);
+  rows.map(x.data(), features.data());
+  rows.backward(x.data(), features.data(), ones.data(), slopes.data());
+  expect_near(slopes, {0.13533528323661269, 0.5, 1, 1, 1}, 1e-16);
+}
+
+TEST(FeatureMap, Taylor2IsTheSecondOrderExpansionAndAtLeastAHalf_P18) {
   const FeatureMap map{.features = Features::taylor2, .scale = 1};
   const std::vector<std::vector<double>> rows = {{2, -1, 0.5}, {0.25, 3, -1}, {-2, 1, 0}, {0, 0, 0}};
   for (const auto& q : rows) {
@@ -57,12 +65,20 @@ TEST(FeatureMap, OnePlusCosDoesNotOverflowAndTakesAZeroRow) {
   expect_near(mapped(map, {0, 0}), {1, 0, 0}, 0);
 }
 
-TEST(FeatureMap, FavorPlusGivesTheLogarithmsOfItsFeatures) {
+TEST(FeatureMap, FavorPlusGivesTheLogarithmsOfItsFeatures_GoldenF) {
   const double w[] = {1, 1, 1, -1};
   const FeatureMap map{.features = Features::favor_plus, .projection = {w, "ND", {2, 2}}, .scale = 1};
-  std::vector<double> features = mapped(map, {0.5, 0.25});
-  for (double& f : features) f = std::exp(f) / std::numbers::sqrt2;
-  expect_near(features, {1.2804049687381476333, 0.77660487038808245896}, 1e-15);
+  const struct {
+    std::vector<double> x, features;
+  } exact[] = {{{0.5, 0.25}, {1.2804049687381476333, 0.77660487038808245896}},
+               {{-0.5, 1}, {0.62401954419369144798, 0.084451861758635183073}},
+               {{0.25, -0.5}, {0.47103466437252782715, 1.2804049687381476333}},
+               {{1, 0.5}, {1.6962609875850075738, 0.62401954419369144798}}};
+  for (const auto& [x, expected] : exact) {
+    std::vector<double> features = mapped(map, x);
+    for (double& f : features) f = std::exp(f) / std::numbers::sqrt2;
+    expect_near(features, expected, 1e-15);
+  }
 }
 
 TEST(FeatureMap, RefusesWhatDoesNotFit) {
@@ -89,7 +105,7 @@ TEST(FavorProjection, IsTheSameForTheSameSeed_A5) {
               1e-14);
 }
 
-TEST(FavorProjection, HasOrthogonalBlocksThatDiffer) {
+TEST(FavorProjection, HasOrthogonalBlocksThatDiffer_P22) {
   const std::int64_t width = 10, rows = 27;
   const std::vector<double> w = favor_projection(rows, width, 3);
   const auto row = [&](std::int64_t i) {
@@ -122,7 +138,7 @@ double mean_kernel(std::int64_t width, const std::vector<double>& z) {
 // exp(w.z - 1/2) has variance e - 1; over 20,000 blocks of at least 2 rows, which orthogonality makes no worse, the mean's
 // standard error is at most 0.0066. Four of them: a right draw fails in one of 16,000 seeds, and the seeds are fixed. Plain
 // QR is off by 0.33 and more at width 2, and by 0.19 at width 8.
-TEST(FavorProjection, FavoursNoDirection) {
+TEST(FavorProjection, FavoursNoDirection_A3_P22) {
   EXPECT_NEAR(mean_kernel(2, {1, 0}), 1, 0.027);
   EXPECT_NEAR(mean_kernel(2, {0, 1}), 1, 0.027);
   EXPECT_NEAR(mean_kernel(2, {-std::numbers::sqrt2 / 2, std::numbers::sqrt2 / 2}), 1, 0.027);
@@ -150,14 +166,14 @@ double kernel_variance(bool orthogonal) {
 
 // Choromanski et al. 2021, for |z| = 1. Lemma 2: (e - 1) / m. Theorem 2: orthogonal rows have less, by at least
 // 2 (m - 1) / (m (d + 2)) (1 - e^(-1/2))^2 = 0.0161; 0.01 leaves room for the draws.
-TEST(FavorProjection, HasTheVarianceOfTheLemmaAndLessWhereRowsAreOrthogonal) {
+TEST(FavorProjection, HasTheVarianceOfTheLemmaAndLessWhereRowsAreOrthogonal_P20) {
   const double expected = (std::numbers::e - 1) / 16;
   const double independent = kernel_variance(false), orthogonal = kernel_variance(true);
   EXPECT_NEAR(independent, expected, 0.1 * expected);
   EXPECT_LT(orthogonal, independent - 0.01);
 }
 
-TEST(FavorProjection, HasRowsAsLongAsNormalOnes) {
+TEST(FavorProjection, HasRowsAsLongAsNormalOnes_P22) {
   const std::int64_t width = 6, rows = 60000;
   const std::vector<double> w = favor_projection(rows, width, 11);
   // |w|^2 has mean 6 and variance 12: standard error sqrt(12 / 60000) = 0.014
