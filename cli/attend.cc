@@ -70,6 +70,7 @@ void attend(const Options& options, const TensorFile& file, const Inputs& in, co
     how.q_positions = in.q_positions;
     how.k_positions = in.k_positions;
   }
+  how.cu_seqlens = in.k_positions.cu_seqlens;
   ScoreBias bias(file, options.bias, in.q.size('H'));
   how.attn_mask = bias.scores(in.q, in.k, in.q_positions, in.k_positions, executor);
   attention(in.q, in.k, in.v, out, how);
@@ -102,9 +103,6 @@ void check(const Options& options) {
     if (options.bias.alibi && !options.linear.decay.empty())
       refuse("--alibi does not go with --decay: with --linear it is one");
     return options.linear.check(*options.app);
-  }
-  if (!options.k_positions.cu_seqlens.empty()) {
-    refuse("--cu-seqlens needs --linear: softmax attention takes a sequence a row");
   }
   for (const char* name : {"--model", "--layer", "--base", "--head-dim", "--rotary-dim", "--rotary-offset", "--pairing"}) {
     if (options.bias.alibi && options.app->count(name) > 0) refuse(std::string(name) + " does not go with --alibi");

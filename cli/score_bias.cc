@@ -49,6 +49,7 @@ ScoreBias::ScoreBias(const TensorFile& file, const BiasOptions& options, std::in
 ConstTensorView ScoreBias::scores(const ConstTensorView& q, const ConstTensorView& k, const Positions& q_positions,
                                   const Positions& k_positions, Executor& executor) {
   if (slopes_.empty()) return mask_;
+  if (q.has('T')) unsupported("--alibi takes one sequence per batch row, unless with --linear");
   alibi_.emplace("BHQK", Dims{q.size('B'), q.size('H'), q.size('S'), k.size('S')},
                  q.dtype() == DType::f64 ? DType::f64 : DType::f32);
   position_bias(alibi_->view(), PositionBias::alibi(slopes_),

@@ -270,20 +270,22 @@ TEST_F(AttendLinear, KeepsPackedSequencesApart) {
   write_npz(made("packed.npz").c_str(),
             {{"q", packed("q")}, {"k", packed("k")}, {"v", packed("v")}, {"ends", ConstTensorView(ends, "N", {3})}});
   write_npz(made("second.npz").c_str(), {{"q", part("q", 20, 50)}, {"k", part("k", 20, 50)}, {"v", part("v", 20, 50)}});
-  const std::string how = model + " --causal top_left --linear roformer -o " + made("out.npz");
-  ASSERT_EQ(run("attend " + made("packed.npz") + " --axes HTD --cu-seqlens ends" + how).code, 0);
-  const StoredTensor together = written();
-  ASSERT_EQ(run("attend " + made("second.npz") + " --axes HSD" + how).code, 0);
-  const StoredTensor alone = written();
-  for (std::int64_t h = 0; h < 9; ++h) {
-    for (std::int64_t i = 0; i < 30 * 64; ++i) {
-      ASSERT_EQ(static_cast<const float*>(together.data)[h * 50 * 64 + 20 * 64 + i],
-                static_cast<const float*>(alone.data)[h * 30 * 64 + i]);
+  for (const std::string method : {"", " --linear roformer"}) {
+    const std::string how = model + " --causal top_left -o " + made("out.npz") + method;
+    ASSERT_EQ(run("attend " + made("packed.npz") + " --axes HTD --cu-seqlens ends" + how).code, 0);
+    const StoredTensor together = written();
+    ASSERT_EQ(run("attend " + made("second.npz") + " --axes HSD" + how).code, 0);
+    const StoredTensor alone = written();
+    for (std::int64_t h = 0; h < 9; ++h) {
+      for (std::int64_t i = 0; i < 30 * 64; ++i) {
+        ASSERT_EQ(static_cast<const float*>(together.data)[h * 50 * 64 + 20 * 64 + i],
+                  static_cast<const float*>(alone.data)[h * 30 * 64 + i]);
+      }
     }
   }
-  expect_error(
-      2, "attend " + made("packed.npz") + " --axes HTD --cu-seqlens ends" + model + " --causal none -o " + made("a.npz"),
-      "--cu-seqlens needs --linear");
+  expect_error(4,
+               "attend " + made("packed.npz") + " --axes HTD --cu-seqlens ends --alibi --causal none -o " + made("a.npz"),
+               "--alibi takes one sequence per batch row");
 }
 
 TEST_F(AttendLinear, DecaysByAlibi) {
