@@ -65,14 +65,14 @@ void attend(const Options& options, const TensorFile& file, const Inputs& in, co
             Executor& executor) {
   AttentionOptions how{
       .precision = options.precision, .causal = options.causal, .scale = in.scale, .lse = lse, .executor = &executor};
-  if (in.rotation) {
-    how.rotation = &*in.rotation;
+  if (in.rotation) how.rotation = &*in.rotation;
+  if (in.rotation || options.bias.alibi) {
     how.q_positions = in.q_positions;
     how.k_positions = in.k_positions;
   }
   how.cu_seqlens = in.k_positions.cu_seqlens;
-  ScoreBias bias(file, options.bias, in.q.size('H'));
-  how.attn_mask = bias.scores(in.q, in.k, in.q_positions, in.k_positions, executor);
+  const ScoreBias bias(file, options.bias, in.q.size('H'));
+  bias.add_to(how);
   attention(in.q, in.k, in.v, out, how);
 }
 

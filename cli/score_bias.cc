@@ -43,18 +43,12 @@ ScoreBias::ScoreBias(const TensorFile& file, const BiasOptions& options, std::in
     const std::size_t rank = stored.shape.size();
     mask_ = view_as(stored, options.mask, rank == 2 ? "QK" : rank == 3 ? "HQK" : "BHQK");
   }
-  if (options.alibi) slopes_ = alibi_slopes(num_q_heads);
+  if (options.alibi) alibi_ = PositionBias::alibi(alibi_slopes(num_q_heads));
 }
 
-ConstTensorView ScoreBias::scores(const ConstTensorView& q, const ConstTensorView& k, const Positions& q_positions,
-                                  const Positions& k_positions, Executor& executor) {
-  if (slopes_.empty()) return mask_;
-  if (q.has('T')) unsupported("--alibi takes one sequence per batch row, unless with --linear");
-  alibi_.emplace("BHQK", Dims{q.size('B'), q.size('H'), q.size('S'), k.size('S')},
-                 q.dtype() == DType::f64 ? DType::f64 : DType::f32);
-  position_bias(alibi_->view(), PositionBias::alibi(slopes_),
-                {.q_positions = q_positions, .k_positions = k_positions, .executor = &executor});
-  return alibi_->view();
+void ScoreBias::add_to(AttentionOptions& how) const {
+  how.attn_mask = mask_;
+  if (alibi_) how.bias = &*alibi_;
 }
 
 std::vector<double> ScoreBias::decay(Causal causal, const ConstTensorView& k, const Positions& positions) const {
@@ -63,19 +57,19 @@ std::vector<double> ScoreBias::decay(Causal causal, const ConstTensorView& k, co
         "--mask does not go with --linear: keys are summed before any query comes, so that nothing can be added to "
         "one query's scores; --padding leaves out keys for all queries");
   }
-  if (slopes_.empty()) return {};
-  require_factorable(PositionBias::alibi(slopes_), causal);
+  if (!alibi_) return {};
+  require_factorable(*alibi_, causal);
   if (!step_by_one(k, positions)) {
     unsupported("--alibi with --linear is a decay from token to token: positions must grow by 1");
   }
-  if (k.size('H') != static_cast<std::int64_t>(slopes_.size())) {
+  if (k.size('H') != alibi_->num_heads()) {
     unsupported(
         "--alibi with --linear is a decay of the sums, of which each KV head has one: there must be as many query "
         "heads, got " +
-        std::to_string(slopes_.size()) + " for " + std::to_string(k.size('H')));
+        std::to_string(alibi_->num_heads()) + " for " + std::to_string(k.size('H')));
   }
   std::vector<double> decay;
-  for (const double slope : slopes_) decay.push_back(std::exp(-slope));
+  for (std::int64_t h = 0; h < alibi_->num_heads(); ++h) decay.push_back(std::exp(alibi_->at(h, 1, 0)));
   return decay;
 }
 

@@ -23,9 +23,8 @@ class ScoreBias {
  public:
   ScoreBias(const TensorFile& file, const BiasOptions& options, std::int64_t num_q_heads);
 
-  /// For softmax attention; not given where nothing is added.
-  ConstTensorView scores(const ConstTensorView& q, const ConstTensorView& k, const Positions& q_positions,
-                         const Positions& k_positions, Executor& executor);
+  /// For softmax attention.
+  void add_to(AttentionOptions& how) const;
   /// For linear attention: what each KV head keeps of a key from token to token; empty where nothing is added. Error
   /// (unsupported) for what it cannot do.
   std::vector<double> decay(Causal causal, const ConstTensorView& k, const Positions& positions) const;
@@ -33,8 +32,7 @@ class ScoreBias {
  private:
   std::optional<TensorFile> mask_file_;
   ConstTensorView mask_;
-  std::vector<double> slopes_;
-  std::optional<OwnTensor> alibi_;
+  std::optional<PositionBias> alibi_;
 };
 
 }  // namespace rotary::cli

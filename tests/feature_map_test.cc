@@ -40,7 +40,7 @@ TEST(FeatureMap, EluPlus1TakesItsExactValues_GoldenW) {
 TEST(FeatureMap, EluPlus1HasItsExactSlopes_GoldenW) {
   std::vector<double> x = {-2, -std::numbers::ln2, -0.0, 0.5, 3}, ones(5, 1), slopes(5), features(5);
   const FeatureRows<double> rows({.features = Features::elu_plus_1}, 5);
-  rows.map(x.data(), features.data());
+  rows.map(x.data(), 5, 1, features.data());
   rows.backward(x.data(), features.data(), ones.data(), slopes.data());
   expect_near(slopes, {0.13533528323661269, 0.5, 1, 1, 1}, 1e-16);
 }
