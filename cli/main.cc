@@ -23,6 +23,7 @@ int exit_code(ErrorCode code) {
     case ErrorCode::invalid_argument: return Exit::usage;
     case ErrorCode::invalid_file: return Exit::bad_file;
     case ErrorCode::unsupported: return Exit::not_supported;
+    case ErrorCode::exhausted: break;  // of caches; the program makes none
   }
   return Exit::bad_file;
 }
