@@ -351,7 +351,8 @@ TEST(KvCache, RefusesRangesAndDistancesThatAreNone_V12) {
   KvCache& cache = both.cache;
   const std::pair<std::int64_t, std::int64_t> ranges[] = {{-1, 3},     {3, 2},      {0, 11},         {11, 11},
                                                           {lowest, 2}, {0, lowest}, {lowest, lowest}};
-  for (const auto& [begin, end] : ranges) {
+  for (const auto& range : ranges) {
+    const std::int64_t begin = range.first, end = range.second;
     expect_refused([&] { cache.shift(0, begin, end, 1); }, "0 <= begin <= end <= num_tokens");
     expect_refused([&] { cache.drop(0, begin, end); }, "0 <= begin <= end <= num_tokens");
     expect_refused([&] { cache.copy(0, 1, begin, end); }, "0 <= begin <= end <= num_tokens");
