@@ -33,8 +33,9 @@ ROTARY_API void shaw_scores(const TensorView& out, const ConstTensorView& q, con
 /// Adds sum_j alpha_ij b[clip(p_j - p_i)] to `out`, alpha being the weights of attention(q, k, v, out, how) with the same q,
 /// k and `how`, shaw_scores() in its attn_mask included; they are computed again, in double, a row at a time. `table` is as
 /// that of shaw_scores(), as wide as `out`; options.scale is not used, nor is how.lse. `out` has axes and lengths as
-/// attention() asks, and is rounded once more. A query that sees no key gets nothing. Errors as those of attention() and
-/// shaw_scores().
+/// attention() asks, and is rounded once more. A query that sees no key gets nothing. Packed sequences (how.cu_seqlens) are
+/// refused, since scores of all tokens with all are no mask of theirs: attend to each by itself. Errors as those of
+/// attention() and shaw_scores().
 ROTARY_API void add_shaw_values(const TensorView& out, const ConstTensorView& q, const ConstTensorView& k,
                                 const ConstTensorView& table, const AttentionOptions& how = {},
                                 const ShawOptions& options = {});
