@@ -45,7 +45,8 @@ ROTARY_API void xpos_keys(const TensorView& k, const Rotation& rotation, const P
                           const Xpos& xpos = {}, Executor* executor = nullptr);
 
 /// Keys that were stretched around xpos.centre become keys around `centre`: a cache whose queries have moved on, or the
-/// numerator of a LinearState, with N called D and D called S. Pairs as pairing_out lays them, since such keys have turned.
+/// numerator of a LinearState, with N called D and D called S. Pairs as pairing_out lays them, since such keys have turned;
+/// keys that have not must be of a rotation whose two pairings are the same.
 ROTARY_API void xpos_recentre(const TensorView& keys, const Rotation& rotation, double centre, const Xpos& xpos = {},
                               Executor* executor = nullptr);
 
