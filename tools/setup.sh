@@ -17,7 +17,7 @@ build  libcli11-dev        pkg-config --exists CLI11
 build  libgtest-dev        pkg-config --exists gtest
 build  librapidcheck-dev   ls /usr/include/rapidcheck.h
 bench  libbenchmark-dev    pkg-config --exists benchmark
-peers  python3-venv        python3 -c 'import ensurepip'
+peers  python3-venv        python3 -m ensurepip --version
 lint   clang-format        command -v clang-format
 lint   clang-tidy          command -v clang-tidy
 clang  clang               command -v clang++
