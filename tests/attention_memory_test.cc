@@ -23,9 +23,9 @@ std::atomic<std::int64_t> allocated{0}, most_allocated{0}, num_allocations{0};
 
 constexpr std::size_t header = 64;  // keeps the size in front of the block; also the largest alignment that is asked for
 
-void* counted_new(std::size_t size) {
+void* counted_new_or_null(std::size_t size) noexcept {
   char* const block = static_cast<char*>(std::aligned_alloc(header, (size + 2 * header - 1) / header * header));
-  if (block == nullptr) throw std::bad_alloc();
+  if (block == nullptr) return nullptr;
   *reinterpret_cast<std::size_t*>(block) = size;
   ++num_allocations;
   const std::int64_t now = allocated += static_cast<std::int64_t>(size);
@@ -33,6 +33,11 @@ void* counted_new(std::size_t size) {
   while (now > most && !most_allocated.compare_exchange_weak(most, now)) {
   }
   return block + header;
+}
+
+void* counted_new(std::size_t size) {
+  if (void* const memory = counted_new_or_null(size)) return memory;
+  throw std::bad_alloc();
 }
 
 void counted_delete(void* memory) noexcept {
@@ -46,6 +51,8 @@ void counted_delete(void* memory) noexcept {
 
 void* operator new(std::size_t size) { return counted_new(size); }
 void* operator new(std::size_t size, std::align_val_t) { return counted_new(size); }
+// A sanitizer's own would not call the one above, as the standard library's does.
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return counted_new_or_null(size); }
 void operator delete(void* memory) noexcept { counted_delete(memory); }
 void operator delete(void* memory, std::size_t) noexcept { counted_delete(memory); }
 void operator delete(void* memory, std::align_val_t) noexcept { counted_delete(memory); }
