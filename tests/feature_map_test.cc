@@ -2,11 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <numbers>
 #include <vector>
 
 #include "attention/feature_map.h"
+#include "attention/normal_numbers.h"
 #include "support/error_sentence.h"
 
 namespace rotary {
@@ -103,6 +107,36 @@ TEST(FavorProjection, IsTheSameForTheSameSeed_A5) {
   const double t = static_cast<double>(0x6e789e6aa1b965f4u >> 11) * 0x1p-53;
   EXPECT_NEAR(favor_projection(1, 1, 0, false)[0], std::sqrt(-2 * std::log(1 - u)) * std::cos(2 * std::numbers::pi * t),
               1e-14);
+}
+
+/// FNV-1a over the bits of each number.
+std::uint64_t digest(const std::vector<double>& numbers) {
+  std::uint64_t digest = 0xcbf29ce484222325u;
+  for (const double x : numbers) digest = (digest ^ std::bit_cast<std::uint64_t>(x)) * 0x100000001b3u;
+  return digest;
+}
+
+/// Digests of the same steps in another language, whose + - * / and square roots are those of IEEE 754, too. With the logarithm
+/// and cosine of a C library they differ from processor to processor.
+TEST(FavorProjection, HasTheSameBitsOnEveryMachine_A5) {
+  EXPECT_EQ(digest(favor_projection(256, 64, 7, false)), 0x33a4c9b6f7f6e548u);
+  EXPECT_EQ(digest(favor_projection(48, 20, 7)), 0xd748ed3c060460d8u);
+}
+
+/// Each last step rounds by at most half a unit; five of them, of numbers up to 36.7 and 1, are plenty.
+TEST(FavorProjection, IsDrawnByTheLogarithmAndTheCosine) {
+  UniformNumbers uniform(3);
+  for (int i = 0; i < 100000; ++i) {
+    const double u = uniform.next(), log = std::log(1 - u);
+    ASSERT_NEAR(exact_steps_log(1 - u), log, 5 * 0x1p-53 * std::max(1.0, std::abs(log))) << u;
+    ASSERT_NEAR(exact_steps_cos(u), std::cos(2 * std::numbers::pi * u), 10 * 0x1p-53) << u;
+  }
+  EXPECT_EQ(exact_steps_log(1), 0);
+  EXPECT_NEAR(exact_steps_log(0x1p-53), -53 * std::numbers::ln2, 1e-14);
+  for (int quarters = 0; quarters < 4; ++quarters) {
+    EXPECT_EQ(exact_steps_cos(quarters / 4.0), quarters % 2 == 1 ? 0 : 1 - quarters) << quarters;
+  }
+  EXPECT_EQ(exact_steps_cos(1 - 0x1p-53), 1);
 }
 
 TEST(FavorProjection, HasOrthogonalBlocksThatDiffer_P22) {

@@ -36,7 +36,8 @@ struct FeatureMap {
 /// of another width, or would give more than 2^20.
 ROTARY_API std::int64_t num_features(const FeatureMap& map, std::int64_t head_dim);
 
-/// num_features rows of head_dim numbers from a seed: the same numbers for the same arguments, on every machine.
+/// num_features rows of head_dim numbers from a seed: for the same arguments the same numbers, bit for bit, on every machine
+/// whose doubles are those of IEEE 754.
 /// Orthogonal: rows in blocks of head_dim are at right angles to each other, their directions uniform and their lengths as
 /// those of independent normal rows (Choromanski et al. 2021, section 4; by Gram and Schmidt, whose signs do not favour a
 /// direction as those of a plain QR do). Otherwise: independent normal numbers. Sizes are 1 to 65,536.

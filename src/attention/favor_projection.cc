@@ -1,7 +1,8 @@
 #include <cmath>
-#include <numbers>
+#include <cstdint>
 #include <vector>
 
+#include "attention/normal_numbers.h"
 #include "base/fail.h"
 #include "rotary/feature_map.hpp"
 
@@ -10,28 +11,6 @@ namespace {
 
 constexpr const char* operation = "favor_projection";
 constexpr std::int64_t max_size = 1 << 16;
-
-/// splitmix64 (Steele, Lea and Flood 2014) and the method of Box and Muller (1958): the standard library's distributions
-/// differ from one library to another.
-class NormalNumbers {
- public:
-  explicit NormalNumbers(std::uint64_t seed) : state_(seed) {}
-
-  double next() {
-    const double radius = std::sqrt(-2 * std::log(1 - uniform()));  // 1 - uniform() is never 0
-    return radius * std::cos(2 * std::numbers::pi * uniform());
-  }
-
- private:
-  double uniform() {
-    std::uint64_t z = state_ += 0x9e3779b97f4a7c15u;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return static_cast<double>((z ^ (z >> 31)) >> 11) * 0x1p-53;
-  }
-
-  std::uint64_t state_;
-};
 
 double dot(const double* a, const double* b, std::int64_t size) {
   double sum = 0;
