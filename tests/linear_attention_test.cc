@@ -392,6 +392,69 @@ TEST(LinearAttention, DoesNotMindTheOrderOfKeysWithTheirPositions_P15) {
   }
 }
 
+/// Rows of length `length`, of which every query is at right angles to the one key, up to rounding: the weight is 1, and the
+/// sizes of the terms that it is made of sum to 1 + |q'| |k'| + (|q'| |k'|)^2 / 2. Roundings as in tolerance() above.
+TEST(LinearAttention, SaysWhatTaylorLosesOfLongRowsAtRightAngles_P18) {
+  const std::int64_t width = 64, rows = 20;
+  for (const double length : {3.0, 30.0, 60.0, 100.0, 300.0}) {
+    Case c({.num_queries = rows, .num_keys = 1, .head_dim = width}, "taylor2");
+    c.options().rotation = nullptr;
+    const auto along = [&](const TestTensor& x, std::int64_t row, const TestTensor& y, std::int64_t other) {
+      double sum = 0;
+      for (std::int64_t d = 0; d < width; ++d) sum += x.at({0, 0, row, d}) * y.at({0, 0, other, d});
+      return sum;
+    };
+    const auto make_long = [&](TestTensor& x, std::int64_t row) {
+      const double size = std::sqrt(along(x, row, x, row));
+      for (std::int64_t d = 0; d < width; ++d) x.set({0, 0, row, d}, x.at({0, 0, row, d}) * length / size);
+    };
+    make_long(c.k, 0);
+    for (std::int64_t i = 0; i < rows; ++i) {
+      const double part = along(c.q, i, c.k, 0) / along(c.k, 0, c.k, 0);
+      for (std::int64_t d = 0; d < width; ++d) c.q.set({0, 0, i, d}, c.q.at({0, 0, i, d}) - part * c.k.at({0, 0, 0, d}));
+      make_long(c.q, i);
+    }
+    const LinearAttentionReport report = c.attend();
+    const double product = length * length / 8, bound = 1 + product + product * product / 2;
+    if (bound > 0x1p17) {
+      EXPECT_EQ(report.num_zero_rows, rows) << length;
+      EXPECT_EQ(c.out.values(), Numbers(static_cast<std::size_t>(rows) * 8, 0.0)) << length;
+      continue;
+    }
+    EXPECT_EQ(report.num_zero_rows, 0) << length;
+    EXPECT_NEAR(report.worst_condition, bound, 0.1 * bound) << length;
+    for (std::int64_t i = 0; i < rows; ++i) {
+      for (std::int64_t d = 0; d < 8; ++d) {
+        const double value = c.v.at({0, 0, 0, d});
+        ASSERT_NEAR(c.out.at({0, 0, i, d}), value, std::abs(value) * report.worst_condition * 64 * 0x1p-24) << length;
+      }
+    }
+  }
+}
+
+TEST(LinearAttention, CountsDenominatorsThatOverflow) {
+  for (const std::string name : {"elu", "taylor2"}) {
+    Case c({.num_queries = 3, .num_keys = 3}, name);
+    EXPECT_EQ(c.attend().num_non_finite_denominators, 0) << name;
+    for (std::int64_t d = 0; d < 8; ++d) {
+      c.q.set({0, 0, 1, d}, 1e30);
+      c.k.set({0, 0, 0, d}, 1e30);
+    }
+    c.options().is_causal = true;
+    EXPECT_GE(c.attend().num_non_finite_denominators, 1) << name;
+  }
+}
+
+TEST(LinearAttention, HasWeightsThatAreNoNumbersWhereOneIsNot) {
+  Case c({.num_queries = 2, .num_keys = 2}, "elu");
+  c.q.set({0, 0, 0, 3}, nan);
+  const LinearWeights weights = linear_weights(c.q, c.k, {}, c.options());
+  EXPECT_EQ(weights.num_weights, 4);
+  for (const double x : {weights.lowest, weights.highest, weights.lowest_row_sum, weights.highest_row_sum}) {
+    EXPECT_TRUE(std::isnan(x)) << x;
+  }
+}
+
 TEST(LinearAttention, KeepsTheSumOfSizesBelowOneForSignedFeatures_P11) {
   Case c({.num_queries = 50, .num_keys = 50}, "pair_norms", DType::f64);
   c.options().feature_map.features = Features::identity;

@@ -148,8 +148,10 @@ struct LinearAttentionReport {
   /// above 2^17 in float32, 2^46 in double).
   std::int64_t num_zero_rows = 0;
   std::int64_t num_negative_denominators = 0;
-  /// The largest bound on sum |c . e| / |sum c . e| of the other rows: what a rounding error is multiplied by. 1 where no
-  /// term can be negative.
+  std::int64_t num_non_finite_denominators = 0;  ///< infinite or NaN: by what was given, or by overflow
+  /// The largest bound on sum |c_f e_f| / |sum c_f e_f|, over keys and features, of the other rows: what a rounding error is
+  /// multiplied by. 1 where no term can be negative. taylor2 has negative terms though no weight is: rows that are long and
+  /// nearly at right angles, where |q'|^2 |k'|^2 / 2 is much more than 1.
   double worst_condition = 1;
 };
 
@@ -184,7 +186,7 @@ ROTARY_API LinearAttentionReport linear_attention_backward(const ConstTensorView
 struct LinearWeights {
   std::int64_t num_weights = 0;
   std::int64_t num_negative = 0;
-  double lowest = 0, highest = 0;
+  double lowest = 0, highest = 0;  ///< these four: NaN where a weight is
   double lowest_row_sum = 0, highest_row_sum = 0;
 };
 

@@ -14,6 +14,7 @@ template <class T>
 T checked_divisor(T sum, T bound, LinearAttentionReport& report) {
   ++report.num_rows;
   report.num_negative_denominators += sum < 0;
+  report.num_non_finite_denominators += !std::isfinite(sum);
   if (!is_usable(sum, bound)) {
     ++report.num_zero_rows;
     return 0;

@@ -183,7 +183,7 @@ class Checked {
     p.a_width = (lifted ? 2 : 1) * p.num_features;
     std::int64_t lengths = p.num_features;  // a pair that turns has one, as has a channel that does not
     if (p.turns_features() && !lifted) lengths -= p.rotation->num_pairs();
-    p.m_width = p.may_cancel() ? lengths : 0;
+    p.m_width = !p.may_cancel() ? 0 : p.bounds_by_norm() ? 3 : lengths;
     switch (p.normalizer) {
       case Normalizer::none: p.c_width = 0; break;
       case Normalizer::features: p.c_width = p.num_features; break;
@@ -239,7 +239,11 @@ class Checked {
 bool LinearProblem::may_cancel() const noexcept {
   if (normalizer == Normalizer::none || normalizer == Normalizer::pair_norms) return false;
   return feature_map.features == Features::identity || feature_map.features == Features::one_plus_cos ||
-         (turns_features() && shares_features());
+         feature_map.features == Features::taylor2 || (turns_features() && shares_features());
+}
+
+bool LinearProblem::bounds_by_norm() const noexcept {
+  return may_cancel() && feature_map.features == Features::taylor2 && !turns_features();
 }
 
 bool LinearProblem::is_token(std::int64_t row, std::int64_t key) const noexcept {

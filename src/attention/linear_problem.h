@@ -32,7 +32,7 @@ struct LinearProblem {
   bool is_causal;
   std::int64_t chunk_size;
   std::int64_t num_features;
-  std::int64_t a_width, c_width, m_width;  // of the features in numerator, denominator, and of the lengths
+  std::int64_t a_width, c_width, m_width;  // of the features in numerator, denominator, and of what bounds their sizes
 
   std::int64_t heads_per_kv_head() const noexcept { return num_q_heads / num_kv_heads; }
   /// Whether features themselves turn.
@@ -43,6 +43,8 @@ struct LinearProblem {
   }
   /// Whether terms of a denominator can cancel each other.
   bool may_cancel() const noexcept;
+  /// Whether the sizes of its terms are bounded by 1, |x'| and |x'|^2 / sqrt 2 of a row instead of by every feature.
+  bool bounds_by_norm() const noexcept;
   bool is_token(std::int64_t row, std::int64_t key) const noexcept;
 };
 

@@ -14,6 +14,7 @@ inline LinearAttentionReport merged(const std::vector<LinearAttentionReport>& re
     all.num_rows += report.num_rows;
     all.num_zero_rows += report.num_zero_rows;
     all.num_negative_denominators += report.num_negative_denominators;
+    all.num_non_finite_denominators += report.num_non_finite_denominators;
     all.worst_condition = std::max(all.worst_condition, report.worst_condition);
   }
   return all;

@@ -226,6 +226,7 @@ void LinearRows<T>::leave_exponents(T* features, T& log_scale) const noexcept {
 template <class T>
 void LinearRows<T>::lengths(const T* features, T* to) const noexcept {
   const std::int64_t count = p_.num_features;
+  if (p_.bounds_by_norm()) return taylor_norms(features, to);
   if (!p_.turns_features()) {
     for (std::int64_t f = 0; f < count; ++f) to[f] = std::abs(features[f]);
     return;
@@ -241,6 +242,15 @@ void LinearRows<T>::lengths(const T* features, T* to) const noexcept {
     *to++ = amplitude * std::sqrt(u * u + v * v);
   }
   for (const std::int64_t channel : still_) *to++ = std::abs(features[channel]);
+}
+
+/// By Cauchy and Schwarz the sizes of the products of two rows of taylor2 sum to at most 1 + |q'| |k'| + (|q'| |k'|)^2 / 2.
+template <class T>
+void LinearRows<T>::taylor_norms(const T* features, T* to) const noexcept {
+  const T square = dot(features + 1, features + 1, p_.head_dim);
+  to[0] = features[0];
+  to[1] = std::sqrt(square);
+  to[2] = square * std::sqrt(T{0.5});
 }
 
 template <class T>

@@ -76,6 +76,7 @@ class LinearRows {
   void settle(std::int64_t count, const bool* present, T* log_scale, T* log_scales) noexcept;
   void leave_exponents(T* features, T& log_scale) const noexcept;
   void lengths(const T* features, T* to) const noexcept;
+  void taylor_norms(const T* features, T* to) const noexcept;
   /// What turn() and lift() do, transposed.
   void turn_back(const T* from, T* to) const noexcept;
   void turn_back_lifted(const T* from, T* to) const noexcept;

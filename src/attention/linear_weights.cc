@@ -73,6 +73,10 @@ void check_written(const TensorView& weights, const ConstTensorView& q, const Co
   if (overlaps_itself(weights)) fail_argument(operation, "the elements of weights must not overlap each other");
   check_apart(operation, "weights", weights, "q", q);
   check_apart(operation, "weights", weights, "k", k);
+/// Not a number where one of the two is none.
+double least(double a, double b) noexcept { return b < a || std::isnan(b) ? b : a; }
+double greatest(double a, double b) noexcept { return b > a || std::isnan(b) ? b : a; }
+
 }
 
 void count(LinearWeights& all, const std::vector<double>& weights, const std::vector<bool>& seen) {
@@ -83,13 +87,13 @@ void count(LinearWeights& all, const std::vector<double>& weights, const std::ve
     ++num_seen;
     sum += weights[j];
     all.num_negative += weights[j] < 0;
-    all.lowest = std::min(all.lowest, weights[j]);
-    all.highest = std::max(all.highest, weights[j]);
+    all.lowest = least(all.lowest, weights[j]);
+    all.highest = greatest(all.highest, weights[j]);
   }
   if (num_seen == 0) return;
   all.num_weights += num_seen;
-  all.lowest_row_sum = std::min(all.lowest_row_sum, sum);
-  all.highest_row_sum = std::max(all.highest_row_sum, sum);
+  all.lowest_row_sum = least(all.lowest_row_sum, sum);
+  all.highest_row_sum = greatest(all.highest_row_sum, sum);
 }
 
 }  // namespace
