@@ -769,6 +769,26 @@ TEST(LinearAttention, RefusesWhatDoesNotFit) {
   expect_refused([] { cosformer_rotation(8, 0); }, "M must be above 0");
   Case c(four, "elu");
   expect_refused([&] { linear_attention(c.q, c.k, c.v, c.q, c.options()); }, "out must not overlap q");
+  std::vector<float> shared(12 * 8, 0.5f);
+  const TensorView out(shared.data(), "SD", {4, 8}), scores(shared.data(), "QK", {4, 4});
+  const ConstTensorView tokens = c.q.view().select('B', 0).select('H', 0);
+  const LinearAttentionOptions projected{
+      .feature_map = {.features = Features::favor_relu, .projection = {shared.data(), "ND", {12, 8}}}};
+  const LinearAttentionOptions decaying{.is_causal = true, .decay = {&shared[5], "H", {1}}};
+  expect_refused([&] { linear_attention(tokens, tokens, tokens, out, projected); }, "out must not overlap projection");
+  expect_refused([&] { linear_weights(tokens, tokens, scores, projected); }, "weights must not overlap projection");
+  expect_refused([&] { linear_attention(tokens, tokens, tokens, out, decaying); }, "out must not overlap decay");
+  LinearState state;
+  const LinearAttentionOptions streaming{.is_causal = true, .state = &state};
+  TestTensor apart(DType::f32, "SD", {4, 8});
+  linear_attention(tokens, tokens, tokens, apart, streaming);
+  const TensorView sums(static_cast<float*>(state.numerator().data()), "SD", {4, 8});
+  expect_refused([&] { linear_attention(tokens, tokens, tokens, sums, streaming); }, "out must not overlap the state");
+  expect_refused([&] { linear_attention_backward(tokens, tokens, tokens, apart, {.q = sums}, streaming); },
+                 "dq must not overlap the state");
+  expect_refused(
+      [&] { linear_attention_backward(tokens, tokens, tokens, apart, {.q = sums, .state = &state}, {.is_causal = true}); },
+      "dq must not overlap the state");
   TestTensor packed(DType::f32, "THD", {4, 1, 8});
   expect_refused([&] { linear_attention(packed, packed, packed, packed); }, "need cu_seqlens");
 }

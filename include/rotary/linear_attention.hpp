@@ -155,7 +155,7 @@ struct LinearAttentionReport {
   double worst_condition = 1;
 };
 
-/// `out` (axes as q, D as v) must not overlap the inputs or itself. Errors: Error (invalid_argument) with the rule that the
+/// `out` (axes as q, D as v) must not overlap itself, the inputs, or what the options refer to. Errors: Error (invalid_argument) with the rule that the
 /// arguments break; nothing is written in that case.
 ROTARY_API LinearAttentionReport linear_attention(const ConstTensorView& q, const ConstTensorView& k,
                                                   const ConstTensorView& v, const TensorView& out,

@@ -53,6 +53,7 @@ LinearAttentionReport linear_attention_backward(const ConstTensorView& q, const 
     check_linear_shape(operation, view, name, like, whose, like, whose);
     check_linear_written(operation, view, name, q, k, v, options);
     check_apart(operation, name, view, "dout", dout);
+    check_apart_from_state(operation, view, name, gradients.state);
     for (const auto& other : written) {
       if (&other.view != &view) check_apart(operation, name, view, other.name, other.view);
     }

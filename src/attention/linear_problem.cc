@@ -288,13 +288,23 @@ void check_linear_written(const char* operation, const TensorView& written, cons
   } read[] = {{q, "q"},
               {k, "k"},
               {v, "v"},
+              {options.feature_map.projection, "projection"},
               {options.key_padding_mask, "key_padding_mask"},
               {options.cu_seqlens, "cu_seqlens"},
+              {options.decay, "decay"},
               {options.q_positions.position_ids, "q_positions"},
               {options.q_positions.offsets, "q_positions"},
               {options.k_positions.position_ids, "k_positions"},
               {options.k_positions.offsets, "k_positions"}};
   for (const auto& [view, name] : read) check_apart(operation, what, written, name, view);
+  check_apart_from_state(operation, written, what, options.state);
+}
+
+void check_apart_from_state(const char* operation, const TensorView& written, const char* what, LinearState* state) {
+  if (state == nullptr || state->empty()) return;
+  for (const TensorView& part : {state->numerator(), state->denominator(), state->magnitude(), state->log_scale()}) {
+    check_apart(operation, what, written, "the state", part);
+  }
 }
 
 ConstTensorView unpacked(const ConstTensorView& view) { return renamed(view); }

@@ -62,6 +62,7 @@ void check_linear_shape(const char* operation, const ConstTensorView& view, cons
 /// `written` must be apart from itself, the inputs, and what the options refer to.
 void check_linear_written(const char* operation, const TensorView& written, const char* what, const ConstTensorView& q,
                           const ConstTensorView& k, const ConstTensorView& v, const LinearAttentionOptions& options);
+void check_apart_from_state(const char* operation, const TensorView& written, const char* what, LinearState* state);
 
 /// The same tokens with their axis T under the name S.
 ConstTensorView unpacked(const ConstTensorView& view);

@@ -7,7 +7,6 @@
 #include "attention/linear_rows.h"
 #include "attention/row_sums.h"
 #include "attention/tensor_checks.h"
-#include "base/apart.h"
 #include "base/element.h"
 #include "base/fail.h"
 #include "rotary/linear_attention.hpp"
@@ -56,7 +55,8 @@ std::vector<double> weights_of(const LinearProblem& p, const Row& query, const s
   return weights;
 }
 
-void check_written(const TensorView& weights, const ConstTensorView& q, const ConstTensorView& k) {
+void check_written(const TensorView& weights, const ConstTensorView& q, const ConstTensorView& k,
+                   const LinearAttentionOptions& options) {
   const TensorChecks checks{operation};
   if (weights.dtype() != DType::f32 && weights.dtype() != DType::f64) {
     fail_argument(operation, "weights must be float32 or float64, got ", name(weights.dtype()));
@@ -70,14 +70,12 @@ void check_written(const TensorView& weights, const ConstTensorView& q, const Co
     if (weights.size(axis) == length) continue;
     fail_argument(operation, "weights must have the length ", length, " along ", axis, ", got ", weights.size(axis));
   }
-  if (overlaps_itself(weights)) fail_argument(operation, "the elements of weights must not overlap each other");
-  check_apart(operation, "weights", weights, "q", q);
-  check_apart(operation, "weights", weights, "k", k);
+  check_linear_written(operation, weights, "weights", q, k, k, options);
+}
+
 /// Not a number where one of the two is none.
 double least(double a, double b) noexcept { return b < a || std::isnan(b) ? b : a; }
 double greatest(double a, double b) noexcept { return b > a || std::isnan(b) ? b : a; }
-
-}
 
 void count(LinearWeights& all, const std::vector<double>& weights, const std::vector<bool>& seen) {
   double sum = 0;
@@ -104,7 +102,7 @@ LinearWeights linear_weights(const ConstTensorView& q, const ConstTensorView& k,
     fail_argument(operation, "takes no state, no decay and no cu_seqlens");
   }
   const LinearProblem p = check_linear_inputs(operation, q, k, k, options);
-  if (weights) check_written(weights, q, k);
+  if (weights) check_written(weights, q, k, options);
   const FeatureRows<double> map(p.feature_map, p.head_dim);
   LinearRows<double> query_rows(p, map, p.q, p.q_angles), key_rows(p, map, p.k, p.k_angles);
   LinearWeights all{.lowest = infinity, .highest = -infinity, .lowest_row_sum = infinity, .highest_row_sum = -infinity};
