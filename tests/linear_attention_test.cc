@@ -667,7 +667,7 @@ TEST(LinearState, IsOfOneShapeAndDtype) {
   Case doubles({.num_queries = 4, .num_keys = 4}, "roformer", DType::f64);
   refused(batch, "number of batch rows");
   refused(wide, "value width");
-  refused(features, "number of features");
+  refused(features, "number of features of the call, got 8 and 12");
   refused(norms, "normalizer");
   refused(doubles, "float64 state");
   state.clear();

@@ -180,7 +180,8 @@ void LinearStateAccess::check(const char* operation, const LinearState& state, c
   must_be("number of batch rows or sequences", state.num_rows_, static_cast<std::int64_t>(problem.sequences.size()));
   must_be("number of KV heads", state.num_kv_heads_, problem.num_kv_heads);
   must_be("value width", state.value_dim_, problem.value_dim);
-  must_be("number of features", state.sizes_[numerator_part], problem.a_width * problem.value_dim);
+  const std::int64_t num_features = state.value_dim_ == 0 ? 0 : state.sizes_[numerator_part] / state.value_dim_;
+  must_be("number of features", num_features, problem.value_dim == 0 ? 0 : problem.a_width);
   must_be("normalizer", state.sizes_[denominator_part], problem.c_width);
   must_be("normalizer", state.sizes_[magnitude_part], problem.m_width);
 }
