@@ -150,6 +150,36 @@ TEST(LinearPerformer, TakesLargeNorms_P24) {
   for (std::int64_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(c.out[i], expected[i], 2e-4) << i;
 }
 
+/// One key has the weight 1, whatever its features. Far out a query's largest feature and the key's are at different rows of
+/// the projection, and every product of theirs can be below what a float holds: a row of zeros then, and counted.
+TEST(LinearPerformer, CountsTheRowsThatItLosesWhereNormsAreVeryLarge_P24) {
+  const std::int64_t width = 64, rows = 200;
+  const Numbers w = favor_projection(width, width, 1);
+  const auto lost_at = [&](double squared_length) {  // of q' and k'
+    std::int64_t lost = 0;
+    for (std::uint64_t seed = 0; seed < rows; ++seed) {
+      TestTensor q(DType::f32, "SD", {1, width}), k(DType::f32, "SD", {1, width}), v(DType::f32, "SD", {1, 1}),
+          out(DType::f32, "SD", {1, 1});
+      q.fill_at_random(2 * seed + 1);
+      k.fill_at_random(2 * seed + 2);
+      v.set(0, 3);
+      for (TestTensor* x : {&q, &k}) {
+        double squares = 0;
+        for (const double t : x->values()) squares += t * t;
+        for (std::int64_t d = 0; d < width; ++d) x->set(d, (*x)[d] * std::sqrt(squared_length * 8 / squares));
+      }
+      const LinearAttentionReport report = linear_attention(
+          q, k, v, out,
+          {.feature_map = {.features = Features::favor_plus, .projection = {w.data(), "ND", {width, width}}}});
+      EXPECT_NEAR(out[0], report.num_zero_rows == 1 ? 0 : 3, 1e-3) << squared_length << ", seed " << seed;
+      lost += report.num_zero_rows;
+    }
+    return lost;
+  };
+  EXPECT_EQ(lost_at(300), 0);
+  EXPECT_GT(lost_at(3000), 0);
+}
+
 TEST(LinearPerformer, IsTheSameEveryTime_A5) {
   Case c({.num_queries = 20, .num_keys = 20}, "performer");
   EXPECT_EQ(c.attended(), c.attended());
