@@ -9,8 +9,8 @@
 #include "linear_call.h"
 #include "models/plain_attention.h"
 #include "query_positions.h"
+#include "refuse.h"
 #include "rotary/attention.hpp"
-#include "rotary/error.hpp"
 #include "rotation_options.h"
 #include "score_bias.h"
 #include "tensors.h"
@@ -59,6 +59,11 @@ bool takes_rotation(const Options& options) {
   return options.linear.given() ? options.linear.method->turned == Turned::by_rotation : !options.bias.alibi;
 }
 
+/// Where nothing turns, queries stand nowhere.
+bool takes_positions(const Options& options) {
+  return !options.linear.given() || options.linear.method->turned != Turned::never;
+}
+
 bool takes_scale(const Options& options) { return !options.linear.given() || options.linear.method->takes_scale(); }
 
 void attend(const Options& options, const TensorFile& file, const Inputs& in, const TensorView& out, const TensorView& lse,
@@ -84,6 +89,7 @@ void attend_linearly(const Options& options, const TensorFile& file, const Input
   if (!decay.empty()) linear.decay = decay;
   LinearCall call(linear, file, in.k, in.rotation, options.rotation.base);
   LinearAttentionOptions& how = call.how();
+  bias.require_tokens_side_by_side(how.key_padding_mask, in.k_positions.cu_seqlens);
   if (how.rotation != nullptr) {
     how.q_positions = in.q_positions;
     how.k_positions = in.k_positions;
@@ -95,17 +101,16 @@ void attend_linearly(const Options& options, const TensorFile& file, const Input
   call.attend(in.q, in.k, in.v, out);
 }
 
-[[noreturn]] void refuse(const std::string& rule) { throw Error(ErrorCode::invalid_argument, ("attend: " + rule).c_str()); }
-
 void check(const Options& options) {
-  if (options.scale && *options.scale == 0) refuse("--scale must not be 0: every key would weigh the same");
+  if (options.scale && *options.scale == 0) refuse("attend", "--scale must not be 0: every key would weigh the same");
   if (options.linear.given()) {
-    if (options.bias.alibi && !options.linear.decay.empty())
-      refuse("--alibi does not go with --decay: with --linear it is one");
-    return options.linear.check(*options.app);
+    if (options.bias.alibi && !options.linear.decay.empty()) {
+      refuse("attend", "--alibi does not go with --decay: with --linear it is one");
+    }
+    return options.linear.check(*options.app, options.causal);
   }
   for (const char* name : {"--model", "--layer", "--base", "--head-dim", "--rotary-dim", "--rotary-offset", "--pairing"}) {
-    if (options.bias.alibi && options.app->count(name) > 0) refuse(std::string(name) + " does not go with --alibi");
+    if (options.bias.alibi && options.app->count(name) > 0) refuse("attend", name, " does not go with --alibi");
   }
 }
 
@@ -116,19 +121,24 @@ int run(const Options& options) {
             .k = view_of(file, options.file, options.k, options.axes),
             .v = view_of(file, options.file, options.v, options.axes)};
   const ChosenPositions k_positions(file, options.k_positions, in.k);
-  const QueryPositions q_positions(file, options.q_positions, options.causal, in.q, in.k, k_positions);
   in.k_positions = k_positions.positions();
-  in.q_positions = q_positions.positions();
+  std::optional<QueryPositions> q_positions;
+  std::int64_t length = k_positions.length();
+  if (takes_positions(options)) {
+    q_positions.emplace(file, options.q_positions, options.causal, in.q, in.k, k_positions);
+    in.q_positions = q_positions->positions();
+    length = q_positions->length();
+  }
   in.scale = options.scale.value_or(1 / std::sqrt(static_cast<double>(in.q.size('D'))));
   if (takes_rotation(options)) {
     const RotationSource source(options.rotation);
-    in.rotation = source.rotation(q_positions.length());
+    in.rotation = source.rotation(length);
     in.scale = options.scale.value_or(source.softmax_scale());
     if (in.scale == 0 && takes_scale(options)) {
-      refuse("give --scale: this model multiplies its scores by a factor that its description does not state");
+      refuse("attend", "give --scale: this model multiplies its scores by a factor that its description does not state");
     }
     if (const LayerRotation* layer = source.layer()) {
-      require_plain_attention("attend", *layer, in.k.size(in.k.has('T') ? 'T' : 'S'), q_positions.length());
+      require_plain_attention("attend", *layer, in.k.size(in.k.has('T') ? 'T' : 'S'), length);
     }
   }
 
@@ -139,8 +149,7 @@ int run(const Options& options) {
   if (options.linear.given()) attend_linearly(options, file, in, out.view(), pool);
   else attend(options, file, in, out.view(), options.lse ? lse.view() : TensorView(), pool);
   write_tensors(options.out.c_str(), outputs);
-  const bool nothing_turns = options.linear.given() && options.linear.method->turned == Turned::never;
-  if (!nothing_turns) std::cerr << "rotary: positions: " << q_positions.description() << '\n';
+  if (q_positions) std::cerr << "rotary: positions: " << q_positions->description() << '\n';
   return Exit::right;
 }
 

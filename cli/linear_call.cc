@@ -24,26 +24,60 @@ Rotation rotation_per_channel(std::int64_t head_dim, double base) {
                    .inv_freq = default_frequencies(base, 2 * head_dim).inv_freq});
 }
 
-double mean_squared_length(const ConstTensorView& x) {
+/// Calls body(batch row, token, where the row's first number is) for every row of channels.
+template <class Body>
+void each_row(const ConstTensorView& x, const Body& body) {
   const char tokens = x.has('T') ? 'T' : 'S';
-  double sum = 0;
   for (std::int64_t b = 0; b < x.size('B'); ++b) {
     for (std::int64_t h = 0; h < x.size('H'); ++h) {
       for (std::int64_t s = 0; s < x.size(tokens); ++s) {
-        for (std::int64_t d = 0; d < x.size('D'); ++d) {
-          const double number = load_element(
-              x.dtype(), x.data(), b * x.stride('B') + h * x.stride('H') + s * x.stride(tokens) + d * x.stride('D'));
-          sum += number * number;
-        }
+        body(b, s, b * x.stride('B') + h * x.stride('H') + s * x.stride(tokens));
       }
     }
   }
-  const std::int64_t count = x.size('B') * x.size('H') * x.size(tokens);
+}
+
+bool is_token(const ConstTensorView& mask, std::int64_t b, std::int64_t s) {
+  if (!mask) return true;
+  return static_cast<const bool*>(
+      mask.data())[(mask.size('B') > 1 ? b * mask.stride('B') : 0) + s * mask.stride(mask.has('T') ? 'T' : 'S')];
+}
+
+/// Of the rows that are tokens.
+double mean_squared_length(const ConstTensorView& x, const ConstTensorView& mask) {
+  double sum = 0;
+  std::int64_t count = 0;
+  each_row(x, [&](std::int64_t b, std::int64_t s, std::int64_t at) {
+    if (!is_token(mask, b, s)) return;
+    ++count;
+    for (std::int64_t d = 0; d < x.size('D'); ++d) {
+      const double number = load_element(x.dtype(), x.data(), at + d * x.stride('D'));
+      sum += number * number;
+    }
+  });
   return count == 0 ? 0 : sum / static_cast<double>(count);
+}
+
+std::int64_t num_non_finite_rows(const ConstTensorView& x) {
+  std::int64_t count = 0;
+  each_row(x, [&](std::int64_t, std::int64_t, std::int64_t at) {
+    bool finite = true;
+    for (std::int64_t d = 0; d < x.size('D'); ++d) {
+      finite = finite && std::isfinite(load_element(x.dtype(), x.data(), at + d * x.stride('D')));
+    }
+    count += !finite;
+  });
+  return count;
 }
 
 /// Up to which distance no pair has turned by more than a right angle.
 double quarter_turn(const Rotation& rotation) { return std::numbers::pi / 2 / rotation.max_abs_inv_freq(); }
+
+/// Whether what a row is divided by is a sum of terms of both signs.
+bool divisors_can_vanish(const LinearAttentionOptions& how, const WeightKinds& kinds) {
+  if (how.normalizer == Normalizer::rotated) return !kinds.non_negative;
+  return how.normalizer == Normalizer::features && how.feature_map.features == Features::identity;
+}
 
 std::string warning_of(const LinearAttentionOptions& how, const WeightKinds& kinds) {
   std::string text;
@@ -52,17 +86,16 @@ std::string warning_of(const LinearAttentionOptions& how, const WeightKinds& kin
   else if (how.rotate == Rotate::lifted) add("can be negative beyond the distance " + number(quarter_turn(*how.rotation)));
   if (!kinds.sum_to_one) add("need not sum to 1");
   if (!kinds.relative) add("do not depend on distances alone");
-  if (!kinds.non_negative && how.normalizer == Normalizer::rotated) {
-    text += "; what their sum is divided by can come near 0 or below it";
-  }
+  if (divisors_can_vanish(how, kinds)) text += "; what their sum is divided by can come near 0 or below it";
   return text;
 }
 
 /// Choromanski et al. 2021, lemma 2: the relative variance of one weight is (e^|q' + k'|^2 - 1) / m. Of queries and keys at
 /// right angles, which is typical.
-std::string deviation(const ConstTensorView& q, const ConstTensorView& k, const FeatureMap& map) {
+std::string deviation(const ConstTensorView& q, const ConstTensorView& k, const LinearAttentionOptions& how) {
+  const FeatureMap& map = how.feature_map;
   const double scale = map.scale != 0 ? map.scale : 1 / std::sqrt(static_cast<double>(q.size('D')));
-  const double squares = scale * (mean_squared_length(q) + mean_squared_length(k));
+  const double squares = scale * (mean_squared_length(q, {}) + mean_squared_length(k, how.key_padding_mask));
   const auto num_features = static_cast<double>(map.projection.size('N'));
   return "one weight is off by about " + number(100 * std::sqrt(std::expm1(squares) / num_features), 2) +
          " % of itself: " + number(num_features, 9) + " features, |q'|^2 + |k'|^2 = " + number(squares, 3) + " on average";
@@ -107,7 +140,7 @@ void LinearCall::take_decay(const ConstTensorView& k) {
   const std::int64_t heads = k.size('H');
   decay_ = options_.decay;
   if (decay_.size() == 1) decay_.resize(static_cast<std::size_t>(heads), decay_[0]);
-  if (decay_.empty() && method_.name == std::string("retention")) {
+  if (decay_.empty() && method_.has_decay()) {
     for (std::int64_t h = 0; h < heads; ++h) decay_.push_back(1 - std::exp2(-5 - static_cast<double>(h)));
   }
   if (!decay_.empty()) how_.decay = {decay_.data(), "H", {static_cast<std::int64_t>(decay_.size())}};
@@ -128,7 +161,12 @@ void LinearCall::attend(const ConstTensorView& q, const ConstTensorView& k, cons
   if (const std::string warning = warning_of(how_, kinds); !warning.empty()) {
     std::cerr << "rotary: note: " << method_.name << ": " << warning << '\n';
   }
-  if (method_.features == Features::favor_plus) std::cerr << start << deviation(q, k, how_.feature_map) << '\n';
+  const std::int64_t num_non_finite = num_non_finite_rows(out);
+  if (num_non_finite > 0) {
+    std::cerr << "rotary: note: " << method_.name << ": infinity or NaN in " << num_non_finite << " of " << report.num_rows
+              << " rows\n";
+  }
+  if (method_.features == Features::favor_plus) std::cerr << start << deviation(q, k, how_) << '\n';
   if (options_.json) {
     print_json({{"method", method_.name},
                 {"num_features", num_features(how_.feature_map, q.size('D'))},
@@ -139,6 +177,8 @@ void LinearCall::attend(const ConstTensorView& q, const ConstTensorView& k, cons
                 {"num_rows", report.num_rows},
                 {"num_zero_rows", report.num_zero_rows},
                 {"num_negative_denominators", report.num_negative_denominators},
+                {"num_non_finite_denominators", report.num_non_finite_denominators},
+                {"num_non_finite_rows", num_non_finite},
                 {"worst_condition", report.worst_condition}});
     return;
   }

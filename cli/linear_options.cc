@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <initializer_list>
+#include <system_error>
 
-#include "base/fail.h"
 #include "command.h"
-#include "rotary/error.hpp"
+#include "refuse.h"
 
 namespace rotary::cli {
 namespace {
@@ -27,7 +28,29 @@ constexpr std::array methods{
 
 using Names = std::initializer_list<const char*>;
 
-[[noreturn]] void refuse(const std::string& rule) { throw Error(ErrorCode::invalid_argument, ("attend: " + rule).c_str()); }
+/// A whole number of 64 bits without a sign.
+CLI::Validator natural_number() {
+  const auto check = [](const std::string& given) -> std::string {
+    std::uint64_t value = 0;
+    const auto [end, error] = std::from_chars(given.data(), given.data() + given.size(), value);
+    const bool whole = error == std::errc() && end == given.data() + given.size();
+    return whole ? "" : "must be a whole number from 0 to 2^64 - 1, got " + given;
+  };
+  return {check, ""};
+}
+
+std::vector<double> decays_of(const std::string& list) {
+  std::vector<double> decays;
+  const char *from = list.data(), *const last = from + list.size();
+  while (true) {
+    const auto [end, error] = std::from_chars(from, last, decays.emplace_back());
+    if (error != std::errc() || (end != last && *end != ',')) {
+      refuse("attend", "--decay must be one number, or several with commas between them, got ", list);
+    }
+    if (end == last) return decays;
+    from = end + 1;
+  }
+}
 
 }  // namespace
 
@@ -45,13 +68,14 @@ void LinearOptions::add_to(CLI::App& app) {
       app.add_option("--projection", projection, "performer: tensor of FILE, or a file, with a row per feature"));
   auto* features_option = with_linear(app.add_option("--features", num_features, "performer: how many features to draw"));
   features_option->check(at_least(1))->excludes(projection_option);
-  with_linear(app.add_option("--seed", seed, "performer: draw them from this seed (default: 0)"))->needs(features_option);
+  with_linear(app.add_option("--seed", seed, "performer: draw them from this seed (default: 0)"))
+      ->check(natural_number())
+      ->needs(features_option);
   with_linear(app.add_option("--M", M, "cosformer: the distance at which a weight reaches 0, a constant of the model"));
-  with_linear(app.add_option("--decay", decay,
-                             "What a token leaves of each earlier key, above 0 and at most 1: one number, or one per KV\n"
-                             "head, with commas (default: 1; retention: RetNet's, 1 - 2^(-5 - h) of KV head h)"))
-      ->delimiter(',')
-      ->allow_extra_args(false);
+  with_linear(app.add_option_function<std::string>(
+      "--decay", [this](const std::string& list) { decay = decays_of(list); },
+      "What a token leaves of each earlier key, above 0 and at most 1: one number, or one per KV\n"
+      "head, with commas (default: 1; retention: RetNet's, 1 - 2^(-5 - h) of KV head h)"));
   with_linear(
       app.add_option("--padding", padding, "Tensor of FILE, or a file, of booleans: true for a key that is a token"));
   with_linear(app.add_option("--chunk", chunk_size, "Tokens that are multiplied together (default: 32)"))
@@ -59,16 +83,16 @@ void LinearOptions::add_to(CLI::App& app) {
   with_linear(app.add_flag("--json", json, "Print the report as JSON"));
 }
 
-void LinearOptions::check(const CLI::App& app) const {
+void LinearOptions::check(const CLI::App& app, Causal causal) const {
   const std::string linear = std::string("--linear ") + method->name;
   const auto refuse_unless = [&](bool fits, const Names& names, const std::string& why) {
     for (const char* name : names) {
-      if (!fits && app.count(name) > 0) refuse(sentence(name, " does not go with ", linear, ": ", why));
+      if (!fits && app.count(name) > 0) refuse("attend", name, " does not go with ", linear, ": ", why);
     }
   };
   const auto require = [&](bool needed, const Names& names, const std::string& rule) {
     const bool given = std::any_of(names.begin(), names.end(), [&](const char* name) { return app.count(name) > 0; });
-    if (needed && !given) refuse(linear + " needs " + rule);
+    if (needed && !given) refuse("attend", linear, " needs ", rule);
   };
   const std::string no_rotation = method->turned == Turned::never       ? "nothing turns"
                                   : method->turned == Turned::by_cosine ? "every channel turns by pi / (2 M)"
@@ -88,6 +112,8 @@ void LinearOptions::check(const CLI::App& app) const {
           "--M: the distance at which a weight reaches 0. It is a constant of the model and not the length, or every sum "
           "that is kept would be wrong as soon as the length grows");
   require(method->turned == Turned::by_channel, {"--base"}, "--base: channel p of d turns by base^(-p / d) per position");
+  require(method->has_decay() && causal == Causal::none, {},
+          "--causal top_left: it decays from key to query, and has no other order than that of the tokens");
   require(method->takes_projection(), {"--features", "--projection"}, "--features N (with --seed S) or --projection");
 }
 

@@ -8,6 +8,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "rotary/attention.hpp"
 #include "rotary/linear_attention.hpp"
 
 namespace rotary::cli {
@@ -29,6 +30,8 @@ struct LinearMethod {
 
   bool takes_projection() const { return features == Features::favor_plus || features == Features::favor_relu; }
   bool takes_scale() const { return takes_projection() || features == Features::taylor2; }
+  /// RetNet's, where none is given.
+  bool has_decay() const { return features == Features::identity; }
   bool takes_map() const {
     return turned == Turned::by_rotation && rotate == Rotate::after_map && features == Features::elu_plus_1;
   }
@@ -49,7 +52,7 @@ struct LinearOptions {
   void add_to(CLI::App& app);
   bool given() const { return method != nullptr; }
   /// Error (invalid_argument) for an option of `app` that the method does not have, and for one that it lacks.
-  void check(const CLI::App& app) const;
+  void check(const CLI::App& app, Causal causal) const;
 };
 
 }  // namespace rotary::cli

@@ -27,6 +27,18 @@ bool step_by_one(const ConstTensorView& x, const Positions& positions) {
   return true;
 }
 
+/// Where packed sequences begin, of `length` tokens.
+std::vector<bool> starts_of(const ConstTensorView& cu_seqlens, std::int64_t length) {
+  std::vector<bool> starts(static_cast<std::size_t>(length));
+  for (std::int64_t i = 0; cu_seqlens && i < cu_seqlens.size('N'); ++i) {
+    const std::int64_t at = i * cu_seqlens.stride('N');
+    const std::int64_t start = cu_seqlens.dtype() == DType::i64 ? static_cast<const std::int64_t*>(cu_seqlens.data())[at]
+                                                                : static_cast<const std::int32_t*>(cu_seqlens.data())[at];
+    if (start >= 0 && start < length) starts[static_cast<std::size_t>(start)] = true;
+  }
+  return starts;
+}
+
 }  // namespace
 
 void BiasOptions::add_to(CLI::App& app) {
@@ -71,6 +83,29 @@ std::vector<double> ScoreBias::decay(Causal causal, const ConstTensorView& k, co
   std::vector<double> decay;
   for (std::int64_t h = 0; h < alibi_->num_heads(); ++h) decay.push_back(std::exp(alibi_->at(h, 1, 0)));
   return decay;
+}
+
+void ScoreBias::require_tokens_side_by_side(const ConstTensorView& key_padding_mask,
+                                            const ConstTensorView& cu_seqlens) const {
+  const ConstTensorView& mask = key_padding_mask;
+  if (!alibi_ || !mask || mask.dtype() != DType::boolean) return;  // another dtype is for linear_attention() to refuse
+  const char tokens = mask.has('T') ? 'T' : 'S';
+  const std::vector<bool> starts = starts_of(cu_seqlens, mask.size(tokens));
+  for (std::int64_t b = 0; b < mask.size('B'); ++b) {
+    bool after_token = false, after_gap = false;
+    for (std::int64_t s = 0; s < mask.size(tokens); ++s) {
+      if (starts[static_cast<std::size_t>(s)]) after_token = after_gap = false;
+      const bool is_token = static_cast<const bool*>(mask.data())[b * mask.stride('B') + s * mask.stride(tokens)];
+      if (is_token && after_gap) {
+        unsupported(
+            "--alibi with --linear is a decay from token to token, which skips what --padding leaves out: that must lie "
+            "before the first token or after the last, got some before token " +
+            std::to_string(s));
+      }
+      after_token = after_token || is_token;
+      after_gap = after_token && !is_token;
+    }
+  }
 }
 
 }  // namespace rotary::cli

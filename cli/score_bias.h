@@ -28,6 +28,8 @@ class ScoreBias {
   /// For linear attention: what each KV head keeps of a key from token to token; empty where nothing is added. Error
   /// (unsupported) for what it cannot do.
   std::vector<double> decay(Causal causal, const ConstTensorView& k, const Positions& positions) const;
+  /// Error (unsupported) where ALiBi, which goes by position, would meet padding between tokens, which a decay skips.
+  void require_tokens_side_by_side(const ConstTensorView& key_padding_mask, const ConstTensorView& cu_seqlens) const;
 
  private:
   std::optional<TensorFile> mask_file_;

@@ -110,7 +110,8 @@ ChosenPositions::ChosenPositions(const TensorFile& file, const PositionOptions& 
   const std::string where = choose(file, options, x, name_in_file);
   const PositionRange range = position_range(x, positions_);
   length_ = range.length();
-  description_ = where + ", " + number(range.lowest, 17) + " to " + number(range.highest, 17);
+  const bool empty = range.highest < range.lowest;
+  description_ = where + (empty ? ", no token" : ", " + number(range.lowest, 17) + " to " + number(range.highest, 17));
 }
 
 std::string ChosenPositions::choose(const TensorFile& file, const PositionOptions& options, const ConstTensorView& x,

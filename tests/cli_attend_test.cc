@@ -1,8 +1,11 @@
 // rotary attend, as a shell sees it: softmax attention with its biases, and linear attention.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -229,6 +232,9 @@ TEST_F(AttendLinear, ReportsDenominatorsAndWhatIsTrueOfTheWeights) {
   EXPECT_NE(roformer.err.find("note: roformer: weights can be negative, need not sum to 1\n"), std::string::npos)
       << roformer.err;
   EXPECT_EQ(run(command("both_full_relu", how + "taylor2")).err.find("note"), std::string::npos);
+  EXPECT_NE(run(command("both_full_relu", how + "roformer --map identity"))
+                .err.find("need not sum to 1; what their sum is divided by can come near 0"),
+            std::string::npos);
   const Result lrpe = run(command("both_full_relu", "--base 10000 --causal none --linear lrpe"));
   EXPECT_NE(lrpe.err.find("negative beyond the distance 1.57"), std::string::npos) << lrpe.err;
   EXPECT_EQ(run(command("both_full_relu", "--causal none --linear elu")).err.find("positions"), std::string::npos);
@@ -254,6 +260,70 @@ TEST_F(AttendLinear, DrawsTheSameFeaturesFromTheSameSeed_A5) {
   EXPECT_EQ(out(" --seed 5"), out(" --seed 5"));
   EXPECT_EQ(out(""), out(" --seed 0"));
   EXPECT_NE(out(" --seed 5"), out(" --seed 6"));
+  EXPECT_NE(out(" --seed 18446744073709551615"), out(" --seed 6"));
+  for (const std::string seed : {"-1", "18446744073709551616", "1.5", "99999999999999999999999"}) {
+    expect_error(2, command("both_full_relu", how + " --seed=" + seed), "from 0 to 2^64 - 1, got " + seed);
+  }
+}
+
+/// q, k and v, all of the same shape.
+void write_rows(const std::string& path, std::vector<float> q, std::vector<float> k, const std::vector<bool>& tokens) {
+  const auto length = static_cast<std::int64_t>(tokens.size()), width = static_cast<std::int64_t>(k.size()) / length;
+  const std::vector<float> v(k.size(), 1);
+  const auto mask = std::make_unique<bool[]>(tokens.size());
+  std::copy(tokens.begin(), tokens.end(), mask.get());
+  const auto rows = [&](const std::vector<float>& x) {
+    return ConstTensorView(x.data(), "SD", {static_cast<std::int64_t>(x.size()) / width, width});
+  };
+  write_npz(path.c_str(), {{"q", rows(q)},
+                           {"k", rows(k)},
+                           {"v", rows(v)},
+                           {"tokens", ConstTensorView(mask.get(), DType::boolean, "S", {length})}});
+}
+
+TEST_F(AttendLinear, DoesNotReadThePaddingForItsNote_A12) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  write_rows(made("in.npz"), {1, 2, 3, 4}, {1, 2, nan, nan}, {true, false});
+  const std::string how = "attend " + made("in.npz") +
+                          " --axes SD --causal none --base 10000 --head-dim 2 --pairing half -o " + made("out.npz") +
+                          " --linear performer --features 16 --padding tokens";
+  const Result result = run(how);
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.err.find("nan"), std::string::npos) << result.err;
+  // |q|^2 is 5 and 25, |k|^2 of the one token 5, the scale 1 / sqrt 2
+  EXPECT_NE(result.err.find("|q'|^2 + |k'|^2 = 14.1 on average"), std::string::npos) << result.err;
+}
+
+TEST_F(AttendLinear, SaysWhereResultsAreNoNumbers) {
+  write_rows(made("in.npz"), {1, 2, 1e30f, 1e30f}, {1e30f, 1e30f, 1, 2}, {true, true});
+  const std::string how = "attend " + made("in.npz") + " --axes SD --causal none -o " + made("out.npz") + " --linear elu";
+  const Result text = run(how), result = run(how + " --json");
+  EXPECT_NE(text.err.find("note: elu: infinity or NaN in 1 of 2 rows"), std::string::npos) << text.err;
+  const json report = json::parse(result.out);
+  EXPECT_EQ(report["num_non_finite_rows"], 1);
+  EXPECT_EQ(report["num_non_finite_denominators"], 1);
+}
+
+/// Cross attention: queries stand nowhere, and need not be as many as keys.
+TEST_F(AttendLinear, TakesAnyNumberOfQueriesWhereNothingTurns) {
+  const std::vector<float> k = {1, 2, 3, 4, 5, 6};
+  write_rows(made("in.npz"), {1, 2}, k, {true, true, true});
+  const std::string how = "attend " + made("in.npz") + " --axes SD -o " + made("out.npz");
+  const Result result = run(how + " --causal none --linear elu");
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(stored_values(written()), (std::vector<double>{1, 1}));
+  expect_error(2, how + " --causal top_left --linear elu", "as many queries as keys");
+  expect_error(2, how + " --causal none --linear roformer --base 10000 --head-dim 2 --pairing half", "--q-offset");
+}
+
+TEST_F(AttendLinear, SaysThatThereAreNoTokens) {
+  write_npz(made("none.npz").c_str(), {{"q", {nullptr, DType::f32, "SD", {0, 2}}},
+                                       {"k", {nullptr, DType::f32, "SD", {0, 2}}},
+                                       {"v", {nullptr, DType::f32, "SD", {0, 2}}}});
+  const Result result = run("attend " + made("none.npz") + " --axes SD --causal none --linear roformer --base 10000 " +
+                            "--head-dim 2 --pairing half -o " + made("out.npz"));
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_NE(result.err.find("positions: counted, no token\n"), std::string::npos) << result.err;
 }
 
 /// The capture's first tokens as two packed sequences.
@@ -325,6 +395,43 @@ TEST_F(AttendLinear, DecaysByAlibi) {
                "positions must grow by 1");
 }
 
+/// A decay skips what is no token, ALiBi counts it: the same only where no token stands on the other side.
+TEST_F(AttendLinear, RefusesAlibiWithPaddingBetweenTokens) {
+  const std::string how = "attend " + made("in.npz") +
+                          " --axes SD --causal top_left --linear elu --alibi --padding tokens -o " + made("out.npz");
+  const std::vector<float> q = {1, 2, -1, 1, 0, 1, 2, 0};
+  const auto with = [&](const std::vector<bool>& tokens) {
+    write_rows(made("in.npz"), q, q, tokens);
+    return run(how);
+  };
+  for (const std::vector<bool>& tokens : {std::vector<bool>{false, false, true, true},
+                                          {true, true, false, false},
+                                          {false, true, true, false},
+                                          {false, false, false, false}}) {
+    EXPECT_EQ(with(tokens).code, 0);
+  }
+  const Result between = with({true, false, false, true});
+  EXPECT_EQ(between.code, 4);
+  EXPECT_NE(between.err.find("skips what --padding leaves out"), std::string::npos) << between.err;
+
+  const std::int32_t ends[] = {0, 2, 4};
+  const bool mask[] = {true, false, true, true};
+  const auto packed = [&](const std::int32_t* cu_seqlens, std::int64_t count) {
+    const ConstTensorView rows(q.data(), "TD", {4, 2});
+    write_npz(made("in.npz").c_str(), {{"q", rows},
+                                       {"k", rows},
+                                       {"v", rows},
+                                       {"ends", ConstTensorView(cu_seqlens, "N", {count})},
+                                       {"tokens", ConstTensorView(mask, DType::boolean, "T", {4})}});
+    return run("attend " + made("in.npz") + " --axes TD --cu-seqlens ends --causal top_left --linear elu --alibi " +
+               "--padding tokens -o " + made("out.npz"))
+        .code;
+  };
+  const std::int32_t one[] = {0, 4};
+  EXPECT_EQ(packed(ends, 3), 0);
+  EXPECT_EQ(packed(one, 2), 4);
+}
+
 TEST_F(AttendLinear, TakesRetNetsDecayOrOneThatIsGiven) {
   const std::string how = "attend " + capture + model + " --causal top_left --linear retention -o ";
   ASSERT_EQ(run(how + made("default.npz")).code, 0);
@@ -333,7 +440,10 @@ TEST_F(AttendLinear, TakesRetNetsDecayOrOneThatIsGiven) {
   EXPECT_EQ(largest_difference(written("default.npz"), written("given.npz")), 0);
   EXPECT_GT(largest_difference(written("default.npz"), written("one.npz")), 0);
   expect_error(2, how + made("a.npz") + " --decay 0.5,0.5", "decay");
-  expect_error(2, "attend " + capture + model + " --causal none --linear retention -o " + made("a.npz"), "is_causal");
+  expect_error(2, how + made("a.npz") + " --decay ,", "--decay must be one number, or several");
+  expect_error(2, how + made("a.npz") + " --decay 0.5,", "--decay must be one number, or several");
+  expect_error(2, "attend " + capture + model + " --causal none --linear retention -o " + made("a.npz"),
+               "--linear retention needs --causal top_left");
 }
 
 TEST_F(AttendLinear, RefusesByNameWhatAMethodDoesNotHave) {
