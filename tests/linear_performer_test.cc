@@ -151,7 +151,8 @@ TEST(LinearPerformer, TakesLargeNorms_P24) {
 }
 
 /// One key has the weight 1, whatever its features. Far out a query's largest feature and the key's are at different rows of
-/// the projection, and every product of theirs can be below what a float holds: a row of zeros then, and counted.
+/// the projection, and every product of theirs can be below what a float holds with all its digits: a row of zeros then, and
+/// counted.
 TEST(LinearPerformer, CountsTheRowsThatItLosesWhereNormsAreVeryLarge_P24) {
   const std::int64_t width = 64, rows = 200;
   const Numbers w = favor_projection(width, width, 1);

@@ -144,9 +144,9 @@ struct LinearAttentionOptions {
 /// What an expert wants to know of the denominators. Rows are queries of all heads.
 struct LinearAttentionReport {
   std::int64_t num_rows = 0;
-  /// Rows of zeros: the denominator is 0, or, where terms may cancel, so small that rounding decides its value (condition
-  /// above 2^17 in float32, 2^46 in double). Of favor_plus, from |x'|^2 of about 600 in float32, also where every product of
-  /// features vanishes.
+  /// Rows of zeros: the denominator is 0 or below the smallest normal number, or, where terms may cancel, so small that
+  /// rounding decides its value (condition above 2^17 in float32, 2^46 in double). Products of favor_plus come to that, in
+  /// float32, from |x'|^2 of about 600 on.
   std::int64_t num_zero_rows = 0;
   std::int64_t num_negative_denominators = 0;
   std::int64_t num_non_finite_denominators = 0;  ///< infinite or NaN: by what was given, or by overflow

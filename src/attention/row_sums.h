@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <limits>
 
 namespace rotary {
 
@@ -30,12 +31,13 @@ void multiply(T factor, T* x, std::int64_t size) noexcept {
   for (std::int64_t i = 0; i < size; ++i) x[i] *= factor;
 }
 
-/// Whether a denominator is good to divide by: not 0, and not so small beside the sizes of its terms that rounding may have
-/// decided its value.
+/// Whether a denominator is good to divide by: neither 0 nor so small that its terms have lost their last digits to underflow,
+/// and not so small beside the sizes of its terms that rounding may have decided its value.
 template <class T>
 bool is_usable(T denominator, T sum_of_sizes) noexcept {
   constexpr T largest_condition = sizeof(T) == 4 ? T(0x1p17) : T(0x1p46);
-  return denominator != 0 && !(std::abs(denominator) * largest_condition < sum_of_sizes);
+  const T size = std::abs(denominator);
+  return !(size < std::numeric_limits<T>::min()) && !(size * largest_condition < sum_of_sizes);
 }
 
 }  // namespace rotary
