@@ -156,8 +156,8 @@ struct LinearAttentionReport {
   double worst_condition = 1;
 };
 
-/// `out` (axes as q, D as v) must not overlap itself, the inputs, or what the options refer to. Errors: Error (invalid_argument) with the rule that the
-/// arguments break; nothing is written in that case.
+/// `out` (axes as q, D as v) must overlap neither itself nor anything else that is given. Errors: Error (invalid_argument)
+/// with the rule that the arguments break; nothing is written in that case.
 ROTARY_API LinearAttentionReport linear_attention(const ConstTensorView& q, const ConstTensorView& k,
                                                   const ConstTensorView& v, const TensorView& out,
                                                   const LinearAttentionOptions& options = {});
