@@ -41,7 +41,7 @@ Json figures_json(const std::vector<ClaimFigure>& figures) {
   return json;
 }
 
-Json claim_json(const Claim& claim) {
+Json claim_json(const Claim& claim, const Options& options) {
   Json json;
   json["id"] = claim.id;
   json["group"] = claim.group;
@@ -56,6 +56,7 @@ Json claim_json(const Claim& claim) {
   json["expected"] = claim.expected;
   json["tolerance"] = claim.tolerance;
   json["ok"] = claim.ok();
+  json["fault"] = options.fault.empty() ? Json() : Json(options.fault);
   json[claim.kind == ClaimKind::holds ? "figures" : "counter_example"] = figures_json(claim.figures);
   return json;
 }
@@ -175,7 +176,7 @@ int run(const Options& options) {
   if (!options.plot.empty()) write_claims_svg(options.plot.c_str(), claims);
   if (options.json) {
     Json list = Json::array();
-    for (const Claim& claim : claims) list.push_back(claim_json(claim));
+    for (const Claim& claim : claims) list.push_back(claim_json(claim, options));
     print_json(list);
   } else {
     print_lines(claims, options);
@@ -191,15 +192,20 @@ void add_claims(CLI::App& program, Command& command) {
   auto* app = program.add_subcommand(
       "claims",
       "Example: rotary claims a1-b2-table --break rotate-after-scores\n\n"
-      "Checks what is said of rotation, each statement by a small computation, and finds counter-examples to what does\n"
-      "not follow. With ids: only those, with all their numbers. Exit code: 0 all as stated, 1 something is broken.");
+      "Checks what is said of rotation, each statement by a small computation, with counter-examples to what does\n"
+      "not follow. With ids: only those, with further numbers. Exit code: 0 all as stated, 1 something is broken.");
   auto options = std::make_shared<Options>();
-  app->add_option("ID", options->ids, "keeps-norms, …")->check(not_empty());
-  app->add_option("--break", options->fault, "Put something wrong under the computations: a name of --list-breaks")
-      ->check(not_empty());
-  app->add_flag("--list-breaks", options->list_faults, "List what --break takes");
+  auto* ids = app->add_option("ID", options->ids, "keeps-norms, …")->check(not_empty());
+  auto* fault =
+      app->add_option("--break", options->fault, "Put something wrong under the computations: a name of --list-breaks")
+          ->check(not_empty());
   add_choice(*app, "--lang", options->language, {{"en", Language::english}, {"zh", Language::chinese}}, "Language");
-  app->add_option("--plot", options->plot, "Draw two of the counter-examples, too: .svg")->check(ends_in({".svg"}));
+  auto* plot =
+      app->add_option("--plot", options->plot, "Draw two of the counter-examples, too: .svg")->check(ends_in({".svg"}));
+  app->add_flag("--list-breaks", options->list_faults, "List what --break takes")
+      ->excludes(ids)
+      ->excludes(fault)
+      ->excludes(plot);
   app->add_flag("--json", options->json, "Print JSON, in both languages");
   app->callback([&command, options] { command = [options] { return run(*options); }; });
 }

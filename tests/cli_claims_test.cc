@@ -33,6 +33,7 @@ TEST_F(Claims, BreakOnRequestAndSayWhich) {
   ASSERT_EQ(list.size(), 2u);
   EXPECT_TRUE(list[0]["ok"]);
   EXPECT_FALSE(list[1]["ok"]);
+  for (const json& claim : list) EXPECT_EQ(claim["fault"], "rotate-after-scores");
 }
 
 TEST_F(Claims, PrintEverythingAsJson) {
@@ -48,6 +49,7 @@ TEST_F(Claims, PrintEverythingAsJson) {
       EXPECT_TRUE(claim[words].is_string()) << claim;
     }
     EXPECT_TRUE(claim["ok"]) << claim;
+    EXPECT_TRUE(claim.at("fault").is_null()) << claim;
     EXPECT_EQ(claim.contains("counter_example"), claim["kind"] == "does not follow") << claim;
   }
   EXPECT_EQ(kinds, (std::set<std::string>{"holds", "does not follow"}));
@@ -82,6 +84,8 @@ TEST_F(Claims, RefuseWhatTheyDoNotKnow) {
   expect_error(2, "claims nothing-like-it", "without ids you get all");
   expect_error(2, "claims --break everything", "known are no-rotation");
   expect_error(2, "claims --lang fr", "--lang");
+  expect_error(2, "claims keeps-norms --list-breaks", "ID excludes --list-breaks");
+  expect_error(2, "claims --break no-rotation --list-breaks", "--break excludes --list-breaks");
 }
 
 }  // namespace
