@@ -107,7 +107,11 @@ TEST(Claims, BreakWhereTheFaultIs) {
                                                          {"cosformer-half-turn", "cosformer-stays-non-negative"},
                                                          {"causal-rule-forgotten", "future-cannot-leak"},
                                                          {"window-of-16", "cost-stays-quadratic"},
-                                                         {"window-of-16", "lower-complexity"},
+                                                         {"keys-summed-first", "cost-stays-quadratic"},
+                                                         {"keys-summed-first", "lower-complexity"},
+                                                         {"no-rotation", "taylor-keeps-probabilities"},
+                                                         {"taylor-without-the-half", "taylor-keeps-probabilities"},
+                                                         {"decay-ignored", "rotation-is-unique"},
                                                          {"bias-of-the-key-alone", "biases-can-be-summed-first"},
                                                          {"bias-of-the-key-alone", "weights-can-be-summed-first"}};
   for (const auto& [fault, id] : expected) EXPECT_EQ(broken_by_fault().at(fault).count(id), 1U) << fault << ", " << id;
@@ -129,9 +133,62 @@ TEST(Claims, AreLeftAloneByFaultsElsewhere) {
       {"window-of-16", "keeps-norms"}};
   for (const auto& [fault, id] : untouched) EXPECT_EQ(broken_by_fault().at(fault).count(id), 0U) << fault << ", " << id;
   for (const char* alone : {"sign-of-transpose", "shift-the-other-way", "sinusoidal-other-frequencies", "no-projections",
-                            "stream-restarts-positions", "rotate-after-the-map"}) {
+                            "stream-restarts-positions", "rotate-after-the-map", "taylor-without-the-half"}) {
     EXPECT_EQ(broken_by_fault().at(alone).size(), 1U) << alone;
   }
+}
+
+std::vector<double> figure_of(const Claim& claim, const std::string& name) {
+  for (const ClaimFigure& figure : claim.figures) {
+    if (name == figure.name) return figure.values;
+  }
+  ADD_FAILURE() << claim.id << " has no figure " << name;
+  return {0};
+}
+
+TEST(Claims, GoBeyondTheTrainedLengthAgainstZeroNotALineThatGoesOnFalling) {
+  const Claim claim = check_claims({.ids = {"lengths-extrapolate"}}).at(0);
+  const auto scores = figure_of(claim, "scores");
+  const auto trained = static_cast<std::ptrdiff_t>(figure_of(claim, "trained_length")[0]);
+  ASSERT_EQ(scores.size(), static_cast<std::size_t>(4 * trained));
+  double largest = 0;
+  std::for_each(scores.begin() + trained, scores.end(),
+                [&](double score) { largest = std::max(largest, std::abs(score)); });
+  EXPECT_EQ(claim.measured, largest);
+}
+
+TEST(Claims, TellAnotherSchemeFromARotationInDisguise) {
+  const Claim claim = check_claims({.ids = {"rotation-is-unique"}}).at(0);
+  EXPECT_LT(figure_of(claim, "cosformer_from_one_pair")[0], 1e-5);
+  for (const char* other : {"decay_from_one_pair", "decay_from_32_pairs", "xpos_from_one_pair"}) {
+    EXPECT_GE(figure_of(claim, other)[0], claim.measured) << other;
+  }
+}
+
+TEST(Claims, SayThatAKeyEqualToItsQueryHasNoOrder) {
+  const Claim claim = check_claims({.ids = {"order-matters"}}).at(0);
+  EXPECT_LT(figure_of(claim, "key_equal_to_query")[0], 1e-6);
+}
+
+TEST(Claims, HaveCounterExamplesThatCanBeComputedAnew) {
+  const auto claims = check_claims({.ids = {"biases-can-be-summed-first", "weights-can-be-summed-first"}});
+  EXPECT_EQ(figure_of(claims.at(0), "t5_table").size(), 32U);
+  const auto q = figure_of(claims.at(1), "queries"), k = figure_of(claims.at(1), "keys");
+  const double slope = figure_of(claims.at(1), "alibi_slope")[0];
+  constexpr std::size_t N = 128, width = 4;
+  ASSERT_EQ(q.size(), N * width);
+  ASSERT_EQ(k.size(), N * width);
+  std::vector<double> S, S_o_W;
+  for (std::size_t i = 0; i < N; ++i) {
+    for (std::size_t j = 0; j < N; ++j) {
+      double score = 0;
+      for (std::size_t c = 0; c < width; ++c) score += q[i * width + c] * k[j * width + c];
+      S.push_back(score);
+      S_o_W.push_back(score * std::exp(-slope * std::abs(static_cast<double>(i) - static_cast<double>(j))));
+    }
+  }
+  EXPECT_EQ(claims::rank(S), 4);
+  EXPECT_EQ(static_cast<double>(claims::rank(S_o_W)), claims.at(1).measured);
 }
 
 TEST(Claims, CanBeChosen) {
@@ -170,6 +227,8 @@ TEST(Rank, CountsIndependentRows) {
   EXPECT_EQ(claims::rank({0, 1, 1, 0}), 2);
   EXPECT_EQ(claims::rank({0, 0, 0, 0}), 0);
   EXPECT_EQ(claims::rank({1, 2, 3, 4, 5, 6, 7, 8, 9}), 2);
+  EXPECT_EQ(claims::rank({1, 1, 1, 1 + 1e-7}), 2);
+  EXPECT_EQ(claims::rank({1, 1, 1, 1 + 1e-7}, 1e-5), 1);
 }
 
 TEST(LeastSquares, FitsALineThroughPoints) {

@@ -2,7 +2,7 @@
 //
 //     for (const auto& claim : rotary::check_claims()) std::printf("%s: %g\n", claim.id, claim.measured);
 //
-// Two kinds. Some statements hold. Others are often heard and do not follow, and a counter-example is found by search. The
+// Two kinds. Some statements hold. Others are often heard and do not follow, and a counter-example is shown. The
 // computations go through the functions that everybody calls, on the instruction set that is in use, and are compared with
 // plain arithmetic in double or with values worked out by hand. All of them use fixed seeds.
 //

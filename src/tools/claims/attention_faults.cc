@@ -9,7 +9,7 @@
 namespace rotary::claims {
 namespace {
 
-/// An element-wise weight: every score times the cosine of its angle.
+/// An element-wise weight: every score times the cosine of an angle.
 class RotateAfterScores : public Operations {
   std::vector<double> scores(const ConstTensorView& q, const Places& q_places, const ConstTensorView& k,
                              const Places& k_places, const Rotation& rotation) const override {
@@ -33,6 +33,16 @@ class RotateValues : public Operations {
       rotate_keys(values, *options.rotation, places);
     }
     Operations::attention(q, k, values, out, places, options);
+  }
+};
+
+/// 1 + s + s^2 / 2 in place of exp(s): a kernel that factors.
+class KeysSummedFirst : public Operations {
+  void attention(const ConstTensorView& q, const ConstTensorView& k, const ConstTensorView& v, const TensorView& out,
+                 const Places& places, AttentionOptions options) const override {
+    linear_attention(
+        q, k, v, out, places,
+        {.feature_map = {.features = Features::taylor2}, .rotation = options.rotation, .rotate = Rotate::before_map});
   }
 };
 
@@ -75,12 +85,15 @@ class BiasOfTheKeyAlone : public Operations {
 }  // namespace
 
 std::vector<Fault> attention_faults() {
-  return {{{"rotate-after-scores", "scores come first, and each is multiplied by the cosine of its angle",
-            "先算分数，再把每个分数乘以其角度的余弦"},
+  return {{{"rotate-after-scores", "scores come first, and each is multiplied by the cosine of the first pair's angle",
+            "先算分数，再把每个分数乘以第一对通道角度的余弦"},
            make<RotateAfterScores>},
           {{"no-projections", "positions meet without learned projections", "位置之间不经过学习得到的投影"},
            make<NoProjections>},
           {{"rotate-values", "values turn like keys", "值向量也像键一样旋转"}, make<RotateValues>},
+          {{"keys-summed-first", "attention is linear attention, with the second Taylor polynomial of exp",
+            "注意力换成线性注意力，exp 换成它的二阶泰勒多项式"},
+           make<KeysSummedFirst>},
           {{"window-of-16", "attention sees the last 16 keys", "注意力只看最近的 16 个键"}, make<WindowOf16>},
           {{"bias-of-the-key-alone", "a position bias ignores where the query stands", "位置偏置不看查询的位置"},
            make<BiasOfTheKeyAlone>}};

@@ -1,8 +1,10 @@
-// What does not follow: statements that are often heard, and for each a counter-example that a search finds.
+// What does not follow: statements that are often heard, and for each a counter-example.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 
+#include "base/uniform_numbers.h"
+#include "tools/claims/other_schemes.h"
 #include "tools/claims/plain.h"
 #include "tools/claims/rows.h"
 #include "tools/claims/statement.h"
@@ -16,70 +18,6 @@ constexpr std::int64_t width = 64;
 std::vector<double> scores_by_distance(const Operations& operations, const ConstTensorView& q, const Rows& k,
                                        std::int64_t num_distances) {
   return operations.scores(q, {0}, repeated(k, 0, num_distances), places_from(0, num_distances), rope(operations, width));
-}
-
-// ---- another scheme ------------------------------------------------------------------------------------------------------
-
-/// How badly a cos(t d) + b sin(t d), with the best a, b and t, follows what a query and a key score by distance: the root
-/// mean square of what is left, relative. That is all that one turning pair can do, whatever maps come before it.
-double distance_to_rotation(const std::vector<double>& scores) {
-  constexpr int num_angles = 1000;
-  double squares = 0, smallest = std::numeric_limits<double>::infinity();
-  for (const double score : scores) squares += score * score;
-  for (int step = 0; step <= num_angles; ++step) {
-    const double angle = std::acos(-1.0) * step / num_angles;
-    std::vector<double> A;
-    for (std::size_t d = 0; d < scores.size(); ++d) {
-      A.push_back(std::cos(angle * static_cast<double>(d)));
-      A.push_back(std::sin(angle * static_cast<double>(d)));
-    }
-    const auto x = least_squares(A, scores, 1e-9);
-    double left = 0;
-    for (std::size_t d = 0; d < scores.size(); ++d) {
-      const double apart = A[2 * d] * x[0] + A[2 * d + 1] * x[1] - scores[d];
-      left += apart * apart;
-    }
-    smallest = std::min(smallest, left);
-  }
-  return std::sqrt(smallest / squares);
-}
-
-/// Scores of N tokens, all with the query and the key 1, through linear attention with a decay: factored, and seen through
-/// values that are the unit vectors.
-Rows decayed_scores(const Operations& operations, std::int64_t N, double decay) {
-  Rows ones(N, 1), scores(N, N);
-  std::fill(ones.values.begin(), ones.values.end(), 1.0F);
-  const ConstTensorView decays(&decay, "H", {1});
-  operations.linear_attention(ones, ones, identity_rows(N), scores, places_from(0, N),
-                              {.feature_map = {.features = Features::identity},
-                               .normalizer = Normalizer::none,
-                               .is_causal = true,
-                               .decay = decays});
-  return scores;
-}
-
-Measured rotation_is_unique(const Operations& operations) {
-  constexpr std::int64_t N = 17;
-  double farthest = 0, found = 1, largest_apart = 0;
-  std::vector<double> found_scores;
-  Random random(71);
-  for (int candidate = 0; candidate < 20; ++candidate) {
-    const double decay = 0.5 + 0.5 * random();
-    const Rows scores = decayed_scores(operations, N, decay);
-    std::vector<double> by_distance;
-    double apart = 0;  // of scores at the same distance
-    for (std::int64_t d = 0; d < N; ++d) {
-      by_distance.push_back(scores.at(N - 1, N - 1 - d));
-      for (std::int64_t i = d; i < N; ++i) {
-        apart = std::max(apart, std::abs(scores.at(i, i - d) - by_distance[static_cast<std::size_t>(d)]));
-      }
-    }
-    const double distance = distance_to_rotation(by_distance);
-    largest_apart = std::max(largest_apart, apart);
-    if (distance > farthest) farthest = distance, found = decay, found_scores = by_distance;
-  }
-  return {largest_apart < 1e-5 ? farthest : 0,
-          {{"decay", {found}}, {"difference_at_one_distance", {largest_apart}}, {"scores", found_scores}}};
 }
 
 // ---- near and far --------------------------------------------------------------------------------------------------------
@@ -127,9 +65,9 @@ Measured near_tokens_are_preferred(const Operations& operations) {
 
 // ---- length --------------------------------------------------------------------------------------------------------------
 
-/// What the scores shall be: 1 for a key at the query, falling evenly to 0 at the trained length.
+/// What the scores shall be: 1 for a key at the query, falling evenly to 0 at the trained length, and 0 beyond.
 double wanted(std::int64_t distance, std::int64_t trained) {
-  return 1 - static_cast<double>(distance) / static_cast<double>(trained);
+  return std::max(0.0, 1 - static_cast<double>(distance) / static_cast<double>(trained));
 }
 
 Measured lengths_extrapolate(const Operations& operations) {
@@ -179,10 +117,11 @@ std::vector<double> factors(const Operations& operations, const PositionBias& bi
 Measured biases_can_be_summed_first(const Operations& operations) {
   constexpr std::int64_t N = 64;
   // T5's table: any number per bucket.
-  Random random(83);
+  UniformNumbers random(83);
   std::vector<double> table(32);
-  for (double& number : table) number = 2 * random() - 1;
-  const auto alibi = PositionBias::alibi({0.5});
+  for (double& number : table) number = 2 * random.next() - 1;
+  constexpr double slope = 0.5;
+  const auto alibi = PositionBias::alibi({slope});
   const auto t5 = PositionBias::t5({table.data(), "NH", {32, 1}}, T5Buckets());
   std::vector<double> ranks;
   for (const PositionBias* bias : {&alibi, &t5}) {
@@ -190,19 +129,28 @@ Measured biases_can_be_summed_first(const Operations& operations) {
       ranks.push_back(static_cast<double>(rank(factors(operations, *bias, length))));
   }
   return {std::min(ranks[1], ranks[3]),
-          {{"alibi_rank_at_64_and_128", {ranks[0], ranks[1]}}, {"t5_rank_at_64_and_128", {ranks[2], ranks[3]}}}};
+          {{"alibi_rank_at_64_and_128", {ranks[0], ranks[1]}},
+           {"t5_rank_at_64_and_128", {ranks[2], ranks[3]}},
+           {"alibi_slope", {slope}},
+           {"t5_table", table}}};
 }
 
 Measured weights_can_be_summed_first(const Operations& operations) {
   constexpr std::int64_t N = 128, num_features = 4;
   const Rows q = random_rows(N, num_features, 84), k = random_rows(N, num_features, 85);
-  std::vector<double> scores, weighted = factors(operations, PositionBias::alibi({0.5}), N);
+  constexpr double slope = 0.5;
+  std::vector<double> scores, weighted = factors(operations, PositionBias::alibi({slope}), N);
   for (std::int64_t i = 0; i < N; ++i) {
     for (std::int64_t j = 0; j < N; ++j) scores.push_back(dot(q, i, k, j));
   }
   for (std::size_t i = 0; i < scores.size(); ++i) weighted[i] *= scores[i];
   const auto without = static_cast<double>(rank(scores)), with = static_cast<double>(rank(weighted));
-  return {with, {{"rank_of_S", {without}}, {"rank_of_S_o_W", {with}}}};
+  return {with,
+          {{"rank_of_S", {without}},
+           {"rank_of_S_o_W", {with}},
+           {"alibi_slope", {slope}},
+           {"queries", {q.values.begin(), q.values.end()}},
+           {"keys", {k.values.begin(), k.values.end()}}}};
 }
 
 }  // namespace
@@ -214,8 +162,13 @@ Group limit_claims() {
       {{"rotation-is-unique", ClaimKind::does_not_follow,
         "Rotation is the only scheme that depends on distance alone and still factors into a query's and a key's part.",
         "只有旋转才能既只依赖距离，又能分解成查询与键各自的部分。",
-        "how far the scores under a decay, found among 20, are from the best rotation of a pair, relative",
-        "20 个衰减中找到的一个：其分数与一对通道的最佳旋转相差多少（相对值）", at_least(0.1), rotation_is_unique},
+        "smallest of what is left: of a decay, found among 20, and of xPos by the best rotation of a pair, 17 distances; "
+        "of "
+        "that decay by the best queries and keys of RoPE's 32 pairs, 512 distances",
+        "三种剩余中最小的：20 个衰减中找到的一个，以及 xPos，减去一对通道的最佳旋转（17 个距离）；该衰减减去 RoPE 的 32 "
+        "对通道"
+        "以最佳查询与键给出的分数（512 个距离）",
+        at_least(0.1), rotation_is_unique},
        {"score-falls-with-distance", ClaimKind::does_not_follow, "The score falls as the distance grows.",
         "距离越大，分数越小。",
         "largest rise from a distance to a larger one, for equal query and key, relative to the score at 0",
@@ -226,9 +179,9 @@ Group limit_claims() {
        {"lengths-extrapolate", ClaimKind::does_not_follow,
         "What is right up to the trained length stays right beyond it, since every angle can be computed.",
         "在训练长度以内正确，超出之后也会正确，因为任何角度都能算出来。",
-        "largest error up to 4 times the length, of scores that are right to 0.01 within it (1 at distance 0, 0 at the "
-        "length)",
-        "长度以内误差不超过 0.01 的分数，到 4 倍长度时的最大误差（距离 0 处应为 1，长度处应为 0）", at_least(1),
+        "largest error up to 4 times the length, of scores that are right to 0.01 within it (1 at distance 0, 0 from the "
+        "length on)",
+        "长度以内误差不超过 0.01 的分数，到 4 倍长度时的最大误差（距离 0 处应为 1，从该长度起应为 0）", at_least(0.1),
         lengths_extrapolate},
        {"biases-can-be-summed-first", ClaimKind::does_not_follow,
         "A bias by distance, too, can be summed before the query comes, as linear attention does.",

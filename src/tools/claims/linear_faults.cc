@@ -84,22 +84,51 @@ Rows exponentials(const ConstTensorView& rows, const FeatureMap& map) {
   return features;
 }
 
-class FavorWithoutNormTerm : public Operations {
+/// All channels and all products of two of them, x = row / width^(1/4): the kernel 1 + s + s^2.
+Rows whole_squares(const ConstTensorView& rows) {
+  const Rows x = copy_of(rows);
+  const double factor = std::pow(static_cast<double>(x.width), -0.25);
+  Rows features(x.count, 1 + x.width + x.width * x.width);
+  for (std::int64_t i = 0; i < x.count; ++i) {
+    features.at(i, 0) = 1;
+    for (std::int64_t c = 0; c < x.width; ++c) {
+      features.at(i, 1 + c) = static_cast<float>(factor * x.at(i, c));
+      for (std::int64_t e = 0; e < x.width; ++e) {
+        features.at(i, 1 + (1 + c) * x.width + e) = static_cast<float>(factor * factor * x.at(i, c) * x.at(i, e));
+      }
+    }
+  }
+  return features;
+}
+
+/// Turned queries and keys become features by another map.
+class OtherMap : public Operations {
   LinearAttentionReport linear_attention(const ConstTensorView& q, const ConstTensorView& k, const ConstTensorView& v,
                                          const TensorView& out, const Places& places,
                                          LinearAttentionOptions options) const override {
-    if (options.feature_map.features != Features::favor_plus) {
+    if (options.feature_map.features != replaced() || options.rotate != Rotate::before_map) {
       return Operations::linear_attention(q, k, v, out, places, options);
     }
     Rows turned_q = copy_of(q), turned_k = copy_of(k);
     rotate_queries(turned_q, *options.rotation, places);
     rotate_keys(turned_k, *options.rotation, places);
-    const Rows features_q = exponentials(turned_q, options.feature_map),
-               features_k = exponentials(turned_k, options.feature_map);
+    const Rows features_q = mapped(turned_q, options.feature_map), features_k = mapped(turned_k, options.feature_map);
     options.rotation = nullptr;
     options.feature_map = {.features = Features::identity};
     return Operations::linear_attention(features_q, features_k, v, out, places, options);
   }
+  virtual Features replaced() const = 0;
+  virtual Rows mapped(const ConstTensorView& turned, const FeatureMap& map) const = 0;
+};
+
+class FavorWithoutNormTerm : public OtherMap {
+  Features replaced() const override { return Features::favor_plus; }
+  Rows mapped(const ConstTensorView& turned, const FeatureMap& map) const override { return exponentials(turned, map); }
+};
+
+class TaylorWithoutTheHalf : public OtherMap {
+  Features replaced() const override { return Features::taylor2; }
+  Rows mapped(const ConstTensorView& turned, const FeatureMap& /*map*/) const override { return whole_squares(turned); }
 };
 
 class CosformerHalfTurn : public Operations {
@@ -130,6 +159,8 @@ std::vector<Fault> linear_faults() {
           {{"rotate-after-the-map", "elu + 1 always comes first", "总是先做 elu + 1 再旋转"}, make<RotateAfterTheMap>},
           {{"favor-without-norm-term", "random features without the norm in the exponent", "随机特征的指数里漏了范数项"},
            make<FavorWithoutNormTerm>},
+          {{"taylor-without-the-half", "the Taylor polynomial is 1 + s + s²", "泰勒多项式写成了 1 + s + s²"},
+           make<TaylorWithoutTheHalf>},
           {{"cosformer-half-turn", "cosFormer turns by π instead of π/2 over M positions",
             "cosFormer 在 M 个位置上转 π 而不是 π/2"},
            make<CosformerHalfTurn>},

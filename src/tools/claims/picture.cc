@@ -40,8 +40,9 @@ std::vector<Point> curve_of(const std::vector<double>& scores, const Scale& x, c
   return points;
 }
 
-/// A chart of scores by distance, its horizontal lines `step` apart. The scale of its scores comes back.
-Scale draw_axes(Svg& svg, const Scale& x, const std::vector<double>& scores, double step, const std::string& title) {
+/// A chart of scores by distance. The scale of its scores comes back.
+Scale draw_axes(Svg& svg, const Scale& x, const std::vector<double>& scores, const std::string& title) {
+  constexpr double step = 0.2;
   const auto [low, high] = std::minmax_element(scores.begin(), scores.end());
   const int first_line = static_cast<int>(std::floor(std::min(0.0, *low) / step));
   const int last_line = static_cast<int>(std::ceil(*high / step - 0.01));
@@ -56,7 +57,7 @@ Scale draw_axes(Svg& svg, const Scale& x, const std::vector<double>& scores, dou
 void draw_rise(Svg& svg, const Claim& claim) {
   const auto& scores = figure(claim, "scores");
   const Scale x{0, static_cast<double>(scores.size()), left_first, left_last};
-  const Scale y = draw_axes(svg, x, scores, 0.2, "A score does not fall with the distance");
+  const Scale y = draw_axes(svg, x, scores, "A score does not fall with the distance");
   svg.curve(curve_of(scores, x, y), Tone::main, 1.6);
   for (const auto& [distance, score] : {std::pair{"near", "score_near"}, std::pair{"far", "score_far"}}) {
     svg.dot({x(figure(claim, distance).at(0)), y(figure(claim, score).at(0))}, 4, Tone::accent);
@@ -70,11 +71,10 @@ void draw_fit(Svg& svg, const Claim& claim) {
   const auto& scores = figure(claim, "scores");
   const double trained = figure(claim, "trained_length").at(0), tested = static_cast<double>(scores.size());
   const Scale x{0, tested, right_first, right_last};
-  const Scale y = draw_axes(svg, x, scores, 0.5, "Right up to the trained length, and beyond");
+  const Scale y = draw_axes(svg, x, scores, "Right up to the trained length, and beyond");
   svg.line({x(trained), bottom}, {x(trained), top}, Tone::ink, 1.3, "5 4");
   svg.text({x(trained) + 6, top + 10}, "trained length " + shortest(trained), 12, Tone::ink);
-  const double last_wanted = std::max(y.low, 1 - tested / trained);
-  svg.line({x(0), y(1)}, {x(trained * (1 - last_wanted)), y(last_wanted)}, Tone::accent, 5);
+  svg.curve({{x(0), y(1)}, {x(trained), y(0)}, {x(tested), y(0)}}, Tone::accent, 5);
   svg.curve(curve_of(scores, x, y), Tone::main, 1.6);
   Legend legend(svg, right_first - 62, 52);
   legend.line(Tone::accent, "wanted");

@@ -35,7 +35,7 @@ std::vector<double> weighted_values(const std::vector<double>& weights, const st
   return out;
 }
 
-std::int64_t rank(std::vector<double> matrix) {
+std::int64_t rank(std::vector<double> matrix, double rounding) {
   const auto n = static_cast<std::size_t>(std::lround(std::sqrt(static_cast<double>(matrix.size()))));
   double largest = 0;
   for (std::size_t done = 0; done < n; ++done) {
@@ -47,7 +47,7 @@ std::int64_t rank(std::vector<double> matrix) {
     }
     const double pivot = matrix[row * n + column];
     if (done == 0) largest = std::abs(pivot);
-    if (std::abs(pivot) <= 1e-9 * largest) return static_cast<std::int64_t>(done);
+    if (std::abs(pivot) <= rounding * largest) return static_cast<std::int64_t>(done);
     for (std::size_t j = 0; j < n; ++j) std::swap(matrix[row * n + j], matrix[done * n + j]);
     for (std::size_t i = 0; i < n; ++i) std::swap(matrix[i * n + column], matrix[i * n + done]);
     for (std::size_t i = done + 1; i < n; ++i) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/uniform_numbers.h"
 #include "rotary/tensor.hpp"
 
 namespace rotary::claims {
@@ -28,26 +29,11 @@ struct Rows {
   operator ConstTensorView() const { return {values.data(), "SD", {count, width}}; }
 };
 
-/// Numbers in [0, 1) that depend on the seed alone: splitmix64 (Steele, Lea and Flood 2014).
-class Random {
- public:
-  explicit Random(std::uint64_t seed) : state_(seed) {}
-  double operator()() {
-    std::uint64_t z = state_ += 0x9e3779b97f4a7c15u;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return static_cast<double>((z ^ (z >> 31)) >> 11) * 0x1p-53;
-  }
-
- private:
-  std::uint64_t state_;
-};
-
 /// Evenly distributed, of mean 0 and variance 1.
 inline Rows random_rows(std::int64_t count, std::int64_t width, std::uint64_t seed) {
-  Random random(seed);
+  UniformNumbers random(seed);
   Rows rows(count, width);
-  for (float& value : rows.values) value = static_cast<float>(std::sqrt(3.0) * (2 * random() - 1));
+  for (float& value : rows.values) value = static_cast<float>(std::sqrt(3.0) * (2 * random.next() - 1));
   return rows;
 }
 

@@ -125,16 +125,20 @@ Measured both_must_turn(const Operations& operations) {
   return {spread_along_diagonals(scores, N) / (norm(q, 0) * norm(k, 0))};
 }
 
-/// Scores of one query and one key by relative position, -63 to 63.
-Measured order_matters(const Operations& operations) {
+/// Of a query's scores with a key 0 to 63 after it and before it, the largest difference at one distance, in units of |q| |k|.
+double difference_of_sides(const Operations& operations, const Rows& q, const Rows& k) {
   constexpr std::int64_t N = 64;
   const Rotation rotation = rope(operations, width);
-  const Rows q = random_rows(1, width, 23), k = random_rows(1, width, 24);
   Places before = places_from(-N + 1, N);
   std::reverse(before.begin(), before.end());  // 0, -1, …
   const auto after_query = operations.scores(q, {0}, repeated(k, 0, N), places_from(0, N), rotation);
   const auto before_query = operations.scores(q, {0}, repeated(k, 0, N), before, rotation);
-  return {largest_difference(after_query, before_query) / (norm(q, 0) * norm(k, 0))};
+  return largest_difference(after_query, before_query) / (norm(q, 0) * norm(k, 0));
+}
+
+Measured order_matters(const Operations& operations) {
+  const Rows q = random_rows(1, width, 23), k = random_rows(1, width, 24);
+  return {difference_of_sides(operations, q, k), {{"key_equal_to_query", {difference_of_sides(operations, q, q)}}}};
 }
 
 }  // namespace
@@ -153,14 +157,14 @@ Group score_claims() {
         "所有词一起平移同样的距离，注意力的输出不变。", "largest change of the output, shifts of 1, 10^3 and 10^6",
         "平移 1、10^3、10^6 时输出的最大变化", at_most(1e-5), common_shift_cancels},
        {"a1-b2-table", ClaimKind::holds,
-        "A1·B2 and A2·B1 score alike without positions, and differently with them: order is told from order.",
+        "A1·B2 and A2·B1 score alike without positions, and differently with them: so A before B is told from B before A.",
         "没有位置时 A1·B2 = A2·B1；旋转之后两者不同，于是能分辨先后。",
         "score of A at 1 and B at 2 minus that of A at 2 and B at 1, for q = (2, 1), k = (3, 1), a quarter turn per step",
         "A 在 1、B 在 2 的分数减去 A 在 2、B 在 1 的分数；q = (2, 1)，k = (3, 1)，每步转四分之一圈", within(2, 1e-6),
         a1_b2_table},
        {"zero-score-becomes-nonzero", ClaimKind::holds,
         "A score of 0 becomes -sin 1 by turning, which no weight W in S∘W can do, for W times 0 is 0.",
-        "分数 0 经旋转变成 -sin 1；逐元素的权重 S∘W 做不到，因为 0 乘任何数都是 0。",
+        "分数 0 经旋转变成 -sin 1；S∘W 中逐元素的权重 W 做不到，因为 0 乘任何数都是 0。",
         "score of (1, 0) at 0 and (0, 1) at 1, one radian per step", "(1, 0) 在 0、(0, 1) 在 1 的分数，每步一弧度",
         within(-std::sin(1.0), 1e-6), zero_score_becomes_nonzero},
        {"score-is-sum-of-cosines-and-sines", ClaimKind::holds,
@@ -170,13 +174,14 @@ Group score_claims() {
         "largest difference from the sum in double, in units of |q| |k|", "与双精度求和的最大差，以 |q| |k| 为单位",
         at_most(1e-6), score_is_sum_of_cosines_and_sines},
        {"order-matters", ClaimKind::holds,
-        "A key as far before a query as after it scores differently: distance has a sign.",
-        "键在查询之前与之后同样远，分数并不相同：距离带有方向。",
-        "largest difference between a distance and its opposite, in units of |q| |k|",
-        "距离 d 与 -d 的分数的最大差，以 |q| |k| 为单位", at_least(0.1), order_matters},
+        "A key as far before a query as after it can score differently: distance has a sign.",
+        "键在查询之前与之后同样远，分数可以不同：距离带有方向。",
+        "largest difference between a distance and its opposite, random query and key, in units of |q| |k|",
+        "随机的查询与键，距离 d 与 -d 的分数的最大差，以 |q| |k| 为单位", at_least(0.1), order_matters},
        {"additive-leaves-three-terms", ClaimKind::holds,
-        "Added positions leave three more terms in a score, and none of them depends on the distance alone.",
-        "把位置加到词向量上，分数会多出三项，没有一项只依赖于距离。",
+        "Positions added before learned projections leave three more terms in a score, and none of them depends on the "
+        "distance alone.",
+        "把位置加到词向量上，再经过学习得到的投影，分数会多出三项，没有一项只依赖于距离。",
         "terms beside content-content that vary by more than 1 % at one distance (score_terms)",
         "除内容·内容之外，在同一距离上变化超过 1% 的项数（score_terms）", exactly(3), additive_leaves_three_terms},
        {"both-must-turn", ClaimKind::holds,
