@@ -80,9 +80,9 @@ double fewest_products(const Need& need, std::int64_t N) {
 
 /// The fastest of three.
 double seconds(const Operations& operations, std::int64_t N, const Rotation* rotation) {
-  const Rows q = random_rows(N, width, 37), k = random_rows(N, width, 38), v = random_rows(N, width, 39);
+  const Rows q = narrow_queries(N), k = narrow_keys(N), v = random_rows(N, narrow, 39);
   const Places places = places_from(0, N);
-  Rows out(N, width);
+  Rows out(N, narrow);
   double fastest = std::numeric_limits<double>::infinity();
   for (int run = 0; run < 3; ++run) {
     const auto start = std::chrono::steady_clock::now();
@@ -94,20 +94,20 @@ double seconds(const Operations& operations, std::int64_t N, const Rotation* rot
 
 Measured cost_stays_quadratic(const Operations& operations) {
   constexpr std::int64_t N = 64;
-  const Rotation rotation = rope(operations, width), narrow_rotation = rope(operations, narrow);
-  const Need once = need_of(operations, N, &narrow_rotation), twice = need_of(operations, 2 * N, &narrow_rotation);
-  const double seconds_once = seconds(operations, 256, &rotation), seconds_twice = seconds(operations, 512, &rotation);
+  const Rotation rotation = rope(operations, narrow);
+  const Need once = need_of(operations, N, &rotation), twice = need_of(operations, 2 * N, &rotation);
+  const double seconds_once = seconds(operations, 512, &rotation), seconds_twice = seconds(operations, 1024, &rotation);
   return {std::log2(fewest_products(twice, 2 * N) / fewest_products(once, N)),
           {{"weights_at_64_and_128", {once.weights, twice.weights}},
            {"features_at_64_and_128", {once.features, twice.features}},
-           {"seconds_at_256_and_512", {seconds_once, seconds_twice}},
+           {"seconds_at_512_and_1024", {seconds_once, seconds_twice}},
            {"exponent_of_time", {std::log2(seconds_twice / seconds_once)}}}};
 }
 
 Measured lower_complexity(const Operations& operations) {
   constexpr std::int64_t N = 128;
-  const Rotation rotation = rope(operations, width), narrow_rotation = rope(operations, narrow);
-  const double with = need_of(operations, N, &narrow_rotation).features;
+  const Rotation rotation = rope(operations, narrow);
+  const double with = need_of(operations, N, &rotation).features;
   const double without = need_of(operations, N, nullptr).features;
   const Rows q = narrow_queries(N), k = narrow_keys(N);
   return {with,
