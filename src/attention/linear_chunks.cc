@@ -66,6 +66,7 @@ class Chunks {
         denominators_(aligned_array<T>(size_ * problem.c_width)),
         magnitudes_(aligned_array<T>(size_ * problem.m_width)),
         divisors_(aligned_array<T>(size_)),
+        factors_(aligned_array<T>(size_)),
         bounds_(aligned_array<T>(size_)),
         present_(std::make_unique<bool[]>(static_cast<std::size_t>(size_))) {}
 
@@ -91,6 +92,12 @@ class Chunks {
   const LinearAttentionReport& report() const noexcept { return report_; }
 
  private:
+  /// Of `value_dim` numbers each.
+  struct Rows {
+    T* first;
+    std::int64_t step;
+  };
+
   template <class Body>
   void each_block(std::int64_t length, const Body& body) {
     for (std::int64_t begin = 0; begin < length; begin += block_) body(begin, std::min(begin + block_, length));
@@ -171,6 +178,8 @@ class Chunks {
       RowsAhead ahead[4];
       const int num_ahead = list_ahead(first + count, head, ahead);
       find_divisors(queries, count, with_chunk);
+      const Rows out = place_of_results(token, head);
+      const T* const factors = kernels_.reciprocals(divisors_.get(), count, factors_.get()) ? factors_.get() : nullptr;
       products_.multiply({.rows = count,
                           .inner = p_.a_width,
                           .columns = p_.value_dim,
@@ -178,14 +187,26 @@ class Chunks {
                           .x_step = p_.a_width,
                           .y = sums_.numerator,
                           .y_step = p_.value_dim,
-                          .out = out_.get(),
-                          .out_step = p_.value_dim,
+                          .out = out.first,
+                          .out_step = out.step,
                           .adds = false,
+                          .factors = with_chunk ? nullptr : factors,
                           .ahead = ahead,
                           .num_ahead = num_ahead});
-      if (with_chunk) add_chunk(queries.a, count);
-      store(token, head, count);
+      if (with_chunk) add_chunk(queries.a, count, factors, out);
+      if (factors == nullptr) {
+        kernels_.divide({count, p_.value_dim, out.first, out.step, divisors_.get(), out.first, out.step});
+      }
+      for (std::int64_t i = 0; out.first == out_.get() && i < count; ++i) {
+        out_rows_.store(out_.get() + i * p_.value_dim, sequence_.row, token + i, head);
+      }
     }
+  }
+
+  /// In the caller's tensor, if they can lie there as they are computed.
+  Rows place_of_results(std::int64_t token, std::int64_t head) noexcept {
+    T* const place = out_rows_.template in_place<T>(sequence_.row, token, head);
+    return place != nullptr ? Rows{place, out_rows_.token_step()} : Rows{out_.get(), p_.value_dim};
   }
 
   /// What the chunk at `next` of the sequence will read and write.
@@ -216,8 +237,8 @@ class Chunks {
     }
   }
 
-  /// Adds tril(A B^T) V to what came from the sums, each under its gates.
-  void add_chunk(const T* a, std::int64_t count) {
+  /// Adds tril(A B^T) V to what came from the sums, each under its gates; and then multiplies by the factors.
+  void add_chunk(const T* a, std::int64_t count, const T* factors, const Rows& out) {
     products_.multiply({.rows = count,
                         .inner = p_.a_width,
                         .columns = round_up_to_vectors(count),
@@ -235,7 +256,7 @@ class Chunks {
         scores_[i * step_ + j] *= passed;
         passed *= gates_[j];
       }
-      multiply(passed, out_.get() + i * p_.value_dim, p_.value_dim);
+      multiply(passed, out.first + i * out.step, p_.value_dim);
     }
     products_.multiply({.rows = count,
                         .inner = count,
@@ -244,9 +265,10 @@ class Chunks {
                         .x_step = step_,
                         .y = v_,
                         .y_step = p_.value_dim,
-                        .out = out_.get(),
-                        .out_step = p_.value_dim,
-                        .lower = true});
+                        .out = out.first,
+                        .out_step = out.step,
+                        .lower = true,
+                        .factors = factors});
   }
 
   /// The keys of the chunk join the sums.
@@ -275,19 +297,6 @@ class Chunks {
     multiply(passed, sums_.numerator, p_.a_width * p_.value_dim);
   }
 
-  void store(std::int64_t token, std::int64_t head, std::int64_t count) noexcept {
-    T* const place = out_rows_.template in_place<T>(sequence_.row, token, head);
-    kernels_.divide({.rows = count,
-                     .width = p_.value_dim,
-                     .x = out_.get(),
-                     .divisors = divisors_.get(),
-                     .out = place != nullptr ? place : out_.get(),
-                     .out_step = place != nullptr ? out_rows_.token_step() : p_.value_dim});
-    for (std::int64_t i = 0; place == nullptr && i < count; ++i) {
-      out_rows_.store(out_.get() + i * p_.value_dim, sequence_.row, token + i, head);
-    }
-  }
-
   const LinearProblem& p_;
   LinearSequence sequence_ = {};
   std::int64_t kv_head_ = 0;
@@ -308,7 +317,7 @@ class Chunks {
   const T* v_ = nullptr;          // the values, in place or copied
   AlignedArray<T> scores_, gates_;
   AlignedArray<T> denominators_, magnitudes_;  // sums up to each key of the chunk
-  AlignedArray<T> divisors_, bounds_;
+  AlignedArray<T> divisors_, factors_, bounds_;
   std::unique_ptr<bool[]> present_;
   LinearAttentionReport report_;
 };

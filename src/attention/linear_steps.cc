@@ -101,6 +101,7 @@ class Steps {
     kernels_.divide({.rows = rows.heads,
                      .width = p_.value_dim,
                      .x = out_.get(),
+                     .x_step = p_.value_dim,
                      .divisors = divisors_.get(),
                      .out = place != nullptr ? place : out_.get(),
                      .out_step = place != nullptr ? out_rows_.head_step() : p_.value_dim});

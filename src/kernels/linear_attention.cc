@@ -78,18 +78,28 @@ void exp_below(T largest, T* x, std::int64_t length) noexcept {
   map(x, length, x, [=](Vec<T> v) ROTARY_LAMBDA { return exp_of_nonpositive<T>(hn::Sub(v, hn::Set(Tag<T>(), largest))); });
 }
 
+/// Of `vectors` vectors of features from the given one on: chains of additions side by side.
+template <int vectors, class T>
+HWY_INLINE void add_up_features(const RunningSums<T>& sums, std::int64_t f) {
+  const Tag<T> d;
+  const T* x = sums.x + f;
+  T* out = sums.out + f;
+  Vec<T> sum[vectors];
+  unroll<vectors>([&](auto v) ROTARY_LAMBDA { sum[v] = hn::LoadU(d, sums.before + f + v * lanes<T>); });
+  for (std::int64_t i = 0; i < sums.rows; ++i, x += sums.width, out += sums.width) {
+    unroll<vectors>([&](auto v) ROTARY_LAMBDA {
+      const Vec<T> more = hn::LoadU(d, x + v * lanes<T>);
+      sum[v] = sums.gates == nullptr ? hn::Add(sum[v], more) : hn::MulAdd(sum[v], hn::Set(d, sums.gates[i]), more);
+      hn::StoreU(sum[v], d, out + v * lanes<T>);
+    });
+  }
+}
+
 template <class T>
 void add_up(const RunningSums<T>& sums) noexcept {
-  const Tag<T> d;
   std::int64_t f = 0;
-  for (; f + lanes<T> <= sums.width; f += lanes<T>) {
-    Vec<T> sum = hn::LoadU(d, sums.before + f);
-    for (std::int64_t i = 0; i < sums.rows; ++i) {
-      const Vec<T> x = hn::LoadU(d, sums.x + i * sums.width + f);
-      sum = sums.gates == nullptr ? hn::Add(sum, x) : hn::MulAdd(sum, hn::Set(d, sums.gates[i]), x);
-      hn::StoreU(sum, d, sums.out + i * sums.width + f);
-    }
-  }
+  for (; f + 4 * lanes<T> <= sums.width; f += 4 * lanes<T>) add_up_features<4>(sums, f);
+  for (; f + lanes<T> <= sums.width; f += lanes<T>) add_up_features<1>(sums, f);
   for (; f < sums.width; ++f) {
     T sum = sums.before[f];
     for (std::int64_t i = 0; i < sums.rows; ++i) {
@@ -129,11 +139,21 @@ HWY_INLINE bool has_reciprocal(T divisor) {
 }
 
 template <class T>
+bool reciprocals(const T* divisors, std::int64_t length, T* out) noexcept {
+  bool all = true;
+  for (std::int64_t i = 0; i < length; ++i) {
+    all = all && has_reciprocal(divisors[i]);
+    out[i] = 1 / divisors[i];
+  }
+  return all;
+}
+
+template <class T>
 void divide(const RowsToDivide<T>& rows) noexcept {
   const Tag<T> d;
   for (std::int64_t i = 0; i < rows.rows; ++i) {
     const T divisor = rows.divisors[i];
-    const T* const x = rows.x + i * rows.width;
+    const T* const x = rows.x + i * rows.x_step;
     T* const out = rows.out + i * rows.out_step;
     if (divisor == 0) {
       std::fill_n(out, rows.width, T{0});
@@ -148,8 +168,8 @@ void divide(const RowsToDivide<T>& rows) noexcept {
 
 template <class T>
 const LinearKernels<T>* kernels() noexcept {
-  static constexpr LinearKernels<T> table = {elu_plus_1<T>, relu<T>, largest<T>, exp_below<T>,
-                                             add_up<T>,     dots<T>, divide<T>};
+  static constexpr LinearKernels<T> table = {elu_plus_1<T>, relu<T>, largest<T>,     exp_below<T>,
+                                             add_up<T>,     dots<T>, reciprocals<T>, divide<T>};
   return &table;
 }
 

@@ -29,7 +29,8 @@ struct RowDots {
 template <class T>
 struct RowsToDivide {
   std::int64_t rows, width;
-  const T* x;  ///< rows lie side by side
+  const T* x;
+  std::int64_t x_step;
   const T* divisors;
   T* out;  ///< may be x
   std::int64_t out_step;
@@ -49,6 +50,8 @@ struct LinearKernels {
   void (*exp_below)(T largest, T* x, std::int64_t length) noexcept;
   void (*add_up)(const RunningSums<T>& sums) noexcept;
   void (*dots)(const RowDots<T>& dots) noexcept;
+  /// out = 1 / divisors. Whether multiplying by each of them is what `divide` would do.
+  bool (*reciprocals)(const T* divisors, std::int64_t length, T* out) noexcept;
   void (*divide)(const RowsToDivide<T>& rows) noexcept;
 };
 

@@ -106,6 +106,12 @@ HWY_INLINE void multiply_block(const Product<T>& p, std::int64_t row, std::int64
   ahead.keep(run);
   for (; n < shared; ++n) take(n, std::integral_constant<int, 0>());
   if (p.lower) unroll<rows>([&](auto r) ROTARY_LAMBDA { take(row + r, r); });
+  if (p.factors != nullptr) {
+    unroll<rows>([&](auto r) ROTARY_LAMBDA {
+      const hn::Vec<D> factor = hn::Set(d, p.factors[row + r]);
+      unroll<vectors>([&](auto v) ROTARY_LAMBDA { sums[r * vectors + v] = hn::Mul(sums[r * vectors + v], factor); });
+    });
+  }
   unroll<rows>([&](auto r) ROTARY_LAMBDA {
     unroll<vectors>([&](auto v)
                         ROTARY_LAMBDA { hn::StoreU(sums[r * vectors + v], d, out + r * p.out_step + v * lanes<D>); });

@@ -13,7 +13,7 @@ struct RowsAhead {
   std::int64_t rows = 0, row_bytes = 0, step_bytes = 0;
 };
 
-/// out = x y, or out += x y. Steps count elements from row to row. The sum of an element runs over x in order.
+/// out = x y, or out += x y, and then times a factor per row. Steps count elements from row to row. The sum of an element runs over x in order.
 template <class T>
 struct Product {
   std::int64_t rows, inner, columns;
@@ -26,6 +26,7 @@ struct Product {
   bool adds = true;             ///< to what out holds
   bool lower = false;           ///< row i takes the first i + 1 of the inner ones; the others are not looked at
   bool up_to_diagonal = false;  ///< of row i the first i + 1 columns are wanted; the others may be left as they are
+  const T* factors = nullptr;   ///< of each row; nullptr: all 1
   const RowsAhead* ahead = nullptr;
   int num_ahead = 0;
 };
