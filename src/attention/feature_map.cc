@@ -105,7 +105,7 @@ FeatureRows<T>::FeatureRows(const FeatureMap& map, std::int64_t head_dim)
     : features_(map.features),
       head_dim_(head_dim),
       num_features_(count_features(map, head_dim)),
-      root_scale_(static_cast<T>(square_root_of_scale(map, head_dim))),
+      root_scale_(takes_scaled() ? static_cast<T>(square_root_of_scale(map, head_dim)) : T{1}),
       epsilon_(static_cast<T>(map.epsilon)) {
   if (!has_projection(map)) return;
   std::vector<T> features(static_cast<std::size_t>(num_features_ * head_dim));

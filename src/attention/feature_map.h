@@ -22,7 +22,9 @@ class FeatureRows {
   bool in_exponents() const noexcept { return features_ == Features::favor_plus; }
 
   /// Whether map() takes x' = x times the root of the scale: scale() it first.
-  bool takes_scaled() const noexcept { return features_ == Features::taylor2 || !projection_.empty(); }
+  bool takes_scaled() const noexcept {
+    return features_ == Features::taylor2 || features_ == Features::favor_plus || features_ == Features::favor_relu;
+  }
   void scale(T* x, std::int64_t count) const noexcept;
   /// `num_rows` rows of head_dim numbers, x_step apart, to rows of features side by side.
   void map(const T* x, std::int64_t x_step, std::int64_t num_rows, T* features) const noexcept;

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "attention/feature_map.h"
+#include "attention/linear_state.h"
 #include "attention/tensor_checks.h"
 #include "base/apart.h"
 #include "base/element.h"
@@ -173,9 +174,13 @@ class Checked {
     const std::string prefix = operation_;
     p.q_angles.emplace((prefix + ", q_positions").c_str(), rotation, positions(options_.q_positions),
                        tokens_of(operation_, q_), RotateOptions{});
+    p.same_positions = p.q.size('S') == p.k.size('S') && are_the_same(options_.q_positions, options_.k_positions);
+    if (p.same_positions) {
+      p.k_angles.emplace(*p.q_angles);
+      return;
+    }
     p.k_angles.emplace((prefix + ", k_positions").c_str(), rotation, positions(options_.k_positions),
                        tokens_of(operation_, k_), RotateOptions{});
-    p.same_positions = p.q.size('S') == p.k.size('S') && are_the_same(options_.q_positions, options_.k_positions);
   }
 
   static void resolve_widths(LinearProblem& p) {
@@ -302,9 +307,7 @@ void check_linear_written(const char* operation, const TensorView& written, cons
 
 void check_apart_from_state(const char* operation, const TensorView& written, const char* what, LinearState* state) {
   if (state == nullptr || state->empty()) return;
-  for (const TensorView& part : {state->numerator(), state->denominator(), state->magnitude(), state->log_scale()}) {
-    check_apart(operation, what, written, "the state", part);
-  }
+  check_apart(operation, what, written, "the state", LinearStateAccess::numbers(*state));
 }
 
 ConstTensorView unpacked(const ConstTensorView& view) { return renamed(view); }

@@ -21,6 +21,10 @@ struct LinearStateAccess {
   static void check(const char* operation, const LinearState& state, const LinearProblem& problem, DType dtype);
   /// Gives an empty state its shape, with nothing summed yet.
   static void begin(LinearState& state, const LinearProblem& problem, DType dtype);
+  /// All of them, whatever they are, in a row.
+  static ConstTensorView numbers(LinearState& state) {
+    return {state.part(0), state.dtype_, "N", {state.num_bytes() * 8 / bit_size(state.dtype_)}};
+  }
   static bool fixed_dtype(const LinearState& state) noexcept { return !state.any_dtype_ || !state.empty(); }
   template <class T>
   static LinearSums<T> sums(LinearState& state, std::int64_t row, std::int64_t kv_head) noexcept;

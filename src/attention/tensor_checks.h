@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 
 #include "base/fail.h"
 #include "base/float_view.h"
@@ -19,9 +20,8 @@ struct TensorChecks {
 
   /// Every axis of the view must be among `letters`.
   void axes(const ConstTensorView& view, const char* what, const char* letters) const {
-    const Axes allowed(letters);
     for (int i = 0; i < view.rank(); ++i) {
-      if (allowed.find(view.axes()[i]) < 0) {
+      if (std::strchr(letters, view.axes()[i]) == nullptr) {
         fail_argument(operation, what, " must have axes among ", letters, ", got \"", view.axes().c_str(), "\"");
       }
     }
