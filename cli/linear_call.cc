@@ -43,17 +43,20 @@ bool is_token(const ConstTensorView& mask, std::int64_t b, std::int64_t s) {
       mask.data())[(mask.size('B') > 1 ? b * mask.stride('B') : 0) + s * mask.stride(mask.has('T') ? 'T' : 'S')];
 }
 
-/// Of the rows that are tokens.
+/// Of the rows that are tokens. What holds infinity or NaN is taken for none: of queries no mask says which are.
 double mean_squared_length(const ConstTensorView& x, const ConstTensorView& mask) {
   double sum = 0;
   std::int64_t count = 0;
   each_row(x, [&](std::int64_t b, std::int64_t s, std::int64_t at) {
     if (!is_token(mask, b, s)) return;
-    ++count;
+    double squared_length = 0;
     for (std::int64_t d = 0; d < x.size('D'); ++d) {
       const double number = load_element(x.dtype(), x.data(), at + d * x.stride('D'));
-      sum += number * number;
+      squared_length += number * number;
     }
+    if (!std::isfinite(squared_length)) return;
+    ++count;
+    sum += squared_length;
   });
   return count == 0 ? 0 : sum / static_cast<double>(count);
 }

@@ -292,6 +292,9 @@ TEST_F(AttendLinear, DoesNotReadThePaddingForItsNote_A12) {
   EXPECT_EQ(result.err.find("nan"), std::string::npos) << result.err;
   // |q|^2 is 5 and 25, |k|^2 of the one token 5, the scale 1 / sqrt 2
   EXPECT_NE(result.err.find("|q'|^2 + |k'|^2 = 14.1 on average"), std::string::npos) << result.err;
+  write_rows(made("in.npz"), {1, 2, nan, nan}, {1, 2, nan, nan}, {true, false});
+  const Result padded_queries = run(how);
+  EXPECT_NE(padded_queries.err.find("|q'|^2 + |k'|^2 = 7.07 on average"), std::string::npos) << padded_queries.err;
 }
 
 TEST_F(AttendLinear, SaysWhereResultsAreNoNumbers) {
