@@ -261,13 +261,15 @@ TEST_F(AttendLinear, DrawsTheSameFeaturesFromTheSameSeed_A5) {
   EXPECT_EQ(out(""), out(" --seed 0"));
   EXPECT_NE(out(" --seed 5"), out(" --seed 6"));
   EXPECT_NE(out(" --seed 18446744073709551615"), out(" --seed 6"));
+  const std::string seeded = how + " --seed=";
   for (const std::string seed : {"-1", "18446744073709551616", "1.5", "99999999999999999999999"}) {
-    expect_error(2, command("both_full_relu", how + " --seed=" + seed), "from 0 to 2^64 - 1, got " + seed);
+    expect_error(2, command("both_full_relu", seeded + seed), "from 0 to 2^64 - 1, got " + seed);
   }
 }
 
 /// q, k and v, all of the same shape.
-void write_rows(const std::string& path, std::vector<float> q, std::vector<float> k, const std::vector<bool>& tokens) {
+void write_rows(const std::string& path, const std::vector<float>& q, const std::vector<float>& k,
+                const std::vector<bool>& tokens) {
   const auto length = static_cast<std::int64_t>(tokens.size()), width = static_cast<std::int64_t>(k.size()) / length;
   const std::vector<float> v(k.size(), 1);
   const auto mask = std::make_unique<bool[]>(tokens.size());
