@@ -7,7 +7,7 @@
 
 #include "command.h"
 #include "linear_call.h"
-#include "models/plain_attention.h"
+#include "models/layer_attention.h"
 #include "query_positions.h"
 #include "refuse.h"
 #include "rotary/attention.hpp"

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "reference/attention.h"
 #include "rotary/frequencies.hpp"
 #include "rotary/rotate.hpp"
 #include "rotary/tensor_file.hpp"
@@ -203,6 +204,7 @@ TEST_F(VerifyCapture, AllowsForTheRoundingOfA16BitCapture) {
   for (const float x : q_) q.push_back(to_bfloat16(x));
   Capture narrow{.q = {q.data(), "BHSD", {1, 9, tokens_, 64}}};
   std::vector<float> widened;
+  widened.reserve(q.size());
   for (const bfloat16 x : q) widened.push_back(to_float(x));
   // Rotated as transformers does in bfloat16: cos and sin from the capture, everything rounded on the way.
   const auto* cos = static_cast<const float*>(file_.at("cos").data);
@@ -244,18 +246,50 @@ TEST_F(VerifyCapture, PicksTheFrequenciesOfItsLengthWhereTheRuleDependsOnIt) {
   EXPECT_FALSE(verify(keys, model_.layer(0)).ok());
 }
 
-TEST_F(VerifyCapture, RefusesALayerWhoseWindowHidesKeys) {
+TEST_F(VerifyCapture, FollowsWindowsChunksAndFactorsOfALayer) {
   const TemporaryFolder folder;
-  const ModelRotations windowed = read_model(folder
-                                                 .write("config.json", R"({"model_type": "mistral", "hidden_size": 576,
-      "num_hidden_layers": 1, "num_attention_heads": 9, "num_key_value_heads": 3, "rope_theta": 100000,
-      "sliding_window": 172})")
-                                                 .c_str());
-  const std::string sentence = error_sentence(ErrorCode::unsupported, [&] { verify(capture(), windowed.layer(0)); });
-  EXPECT_NE(sentence.find("172"), std::string::npos) << sentence;
-  Capture without_output = capture();
-  without_output.attn_out = {};
-  EXPECT_TRUE(verify(without_output, windowed.layer(0)).ok());
+  std::vector<double> factors, others;
+  for (int p = 0; p < tokens_; ++p) {
+    factors.push_back(1 + 0.1 * std::log(1 + std::floor(p / 60.0)));
+    others.push_back(1 + 0.1 * std::log(1 + std::floor(p / 61.0)));
+  }
+  const auto per_query = [](const std::vector<double>& numbers) {
+    return ConstTensorView(numbers.data(), "S", {static_cast<std::int64_t>(numbers.size())});
+  };
+  const struct {
+    const char* config;
+    AttentionOptions right, wrong;
+  } cases[] = {
+      {R"("model_type": "mistral", "sliding_window": 50)", {.window_left = 49}, {.window_left = 48}},
+      {R"("model_type": "llama4_text", "attention_chunk_size": 60, "use_qk_norm": false)",
+       {.chunk_size = 60},
+       {.chunk_size = 59}},
+      {R"("model_type": "ministral3", "rope_parameters": {"rope_type": "yarn", "factor": 16, "rope_theta": 1000000,
+          "original_max_position_embeddings": 60, "llama_4_scaling_beta": 0.1})",
+       {.temperatures = per_query(factors)},
+       {.temperatures = per_query(others)}},
+  };
+  for (const auto& one : cases) {
+    const ModelRotations model = read_model(folder
+                                                .write("config.json", R"({"hidden_size": 576, "num_hidden_layers": 1,
+        "num_attention_heads": 9, "num_key_value_heads": 3, "head_dim": 64, )" +
+                                                                          std::string(one.config) + "}")
+                                                .c_str());
+    const LayerRotation& layer = model.layer(0);
+    const Rotation rotation = layer.rotation(tokens_);
+    Capture seen = capture();
+    seen.q_rot = seen.k_rot = {};
+    const auto agrees_with = [&](AttentionOptions how) {
+      how.rotation = &rotation;
+      how.q_positions = how.k_positions = seen.positions;
+      how.causal = Causal::bottom_right;
+      how.scale = layer.softmax_scale();
+      reference::attention(seen.q, seen.k, seen.v, TensorView(attn_out_.data(), "BHSD", seen.attn_out.shape()), how);
+      return verify(seen, layer).ok();
+    };
+    EXPECT_TRUE(agrees_with(one.right)) << one.config;
+    EXPECT_FALSE(agrees_with(one.wrong)) << one.config;
+  }
 }
 
 TEST_F(VerifyCapture, RefusesWhatDoesNotFitTogether) {

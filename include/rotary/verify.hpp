@@ -71,9 +71,9 @@ struct VerifyReport {
 /// check that is empty.
 ROTARY_API VerifyReport verify(const Capture& capture, const Rotation& rotation, double scale,
                                const VerifyOptions& options = {});
-/// With the layer's rotation for as many tokens as the largest position asks, and its softmax scale. Also checks the
-/// numbers of heads. Errors: also (unsupported) where there is an output to check and the layer's attention is more than
-/// that for this capture: a window or chunk that hides keys, factors on queries or keys, norms after the rotation.
+/// With the layer's rotation for as many tokens as the largest position asks, its softmax scale, window, chunks and factor on
+/// queries. Also checks the numbers of heads. Errors: also (unsupported) where there is an output to check and the layer's
+/// attention is more than that: a factor on keys, norms after the rotation, values that turn.
 ROTARY_API VerifyReport verify(const Capture& capture, const LayerRotation& layer, const VerifyOptions& options = {});
 
 }  // namespace rotary

@@ -29,6 +29,10 @@ std::vector<double> pair_rounding(const Rotation& rotation, const double* positi
   return bounds;
 }
 
+HeadNorms with_factor(const HeadNorms& query, double unit) noexcept {
+  return {query.length, query.error + (5 * angle_unit + 2 * unit) * query.length};
+}
+
 double output_rounding(const HeadNorms& query, const WeightedSums& sums, double out, double scale, std::int64_t head_dim,
                        std::int64_t num_keys, double unit) noexcept {
   const double product = static_cast<double>(head_dim) * angle_unit + 2 * unit;

@@ -15,7 +15,9 @@
 //
 // Score of query i and key j, with E the error of a rotated head as a vector:
 //   ds_j = scale (|E_q| |k_j| + |q| |E_k_j| + (d e + 2 u) |q| |k_j|)
-// by Cauchy and Schwarz, and a sum of d products, rounded.
+// by Cauchy and Schwarz, and a sum of d products, rounded. Where the query is multiplied by a factor of its position,
+// T = 1 + beta ln(1 + n) in float32 (2 e for the logarithm, e for each of beta, the product and the sum: at most 5 e),
+// rounded to u, and the product rounded to u again, |E_q| grows by (5 e + 2 u) |q|, and the scale is T times as large.
 // Output, with weights w_j over n keys: a score that moves by ds_j moves out by w_j ds_j (v_j - out), at most
 //   sum_j w_j ds_j (|v_j| + |out|)
 // and exp, the sum of n weights, the division and the sum of n weighted values by at most
@@ -41,6 +43,9 @@ struct HeadNorms {
   double length = 0;  ///< of the rotated head as a vector
   double error = 0;   ///< how far it can move as a vector
 };
+
+/// Of a query that is multiplied by a factor of its position; the factor itself belongs to the scale.
+HeadNorms with_factor(const HeadNorms& query, double unit) noexcept;
 
 /// Sums over the keys that a query sees, weighted by its attention.
 struct WeightedSums {

@@ -8,7 +8,7 @@
 #include "attention/causal.h"
 #include "base/element.h"
 #include "base/fail.h"
-#include "models/plain_attention.h"
+#include "models/layer_attention.h"
 #include "rotary/rotate.hpp"
 #include "rotation/positions.h"
 #include "tools/rounding_bound.h"
@@ -165,10 +165,12 @@ class Comparison {
 
 class Verification {
  public:
-  Verification(const Capture& capture, const Rotation& rotation, double scale, const VerifyOptions& options)
+  Verification(const Capture& capture, const Rotation& rotation, double scale, const LayerAttention* layer,
+               const VerifyOptions& options)
       : capture_(capture),
         rotation_(rotation),
         scale_(scale),
+        layer_(layer),
         options_(options),
         any_(capture.q ? capture.q : capture.k),
         positions_(operation, capture.positions, tokens_of(operation, any_), rotation.num_axes()) {}
@@ -220,11 +222,15 @@ class Verification {
   /// In double, from the capture's own numbers.
   Matrix rotated(const ConstTensorView& x, std::int64_t b, std::int64_t h) {
     Matrix head = copy(x, b, h);
+    rotate(head.view(), rotation_, position_ids(), {.precision = options_.precision, .executor = options_.executor});
+    return head;
+  }
+
+  /// Of the batch row that was read last.
+  Positions position_ids() const {
     const std::int64_t num_axes = rotation_.num_axes();
     const ConstTensorView ids(position_rows_.data(), DType::f64, "AS", {num_axes, num_tokens_}, {1, num_axes});
-    rotate(head.view(), rotation_, {.position_ids = num_axes == 1 ? ids.select('A', 0) : ids},
-           {.precision = options_.precision, .executor = options_.executor});
-    return head;
+    return {.position_ids = num_axes == 1 ? ids.select('A', 0) : ids};
   }
 
   /// Compares where the capture has the rotated tensor; the norms are needed in any case.
@@ -267,8 +273,11 @@ class Verification {
 
     const Matrix values = values_and_sums(b, kv_head, k_norms);
     Matrix out(q.rows, values.columns);
-    attention(q.view(), k.view(), values.view(), out.view(),
-              {.causal = options_.causal, .scale = scale_, .executor = options_.executor});
+    AttentionOptions how{.causal = options_.causal, .scale = scale_, .executor = options_.executor};
+    if (layer_ != nullptr) layer_->add_to(how);
+    if (how.temperatures) how.temperatures = how.temperatures.select('B', b);
+    if (how.chunk_size != 0) how.q_positions = how.k_positions = position_ids();
+    attention(q.view(), k.view(), values.view(), out.view(), how);
     compare_output(b, h, q_norms, out);
   }
 
@@ -298,11 +307,13 @@ class Verification {
     const Head found(capture_.attn_out, b, h);
     for (std::int64_t i = 0; i < out.rows; ++i) {
       const double* row = out.row(i);
-      const std::int64_t num_keys = num_visible_keys(options_.causal, i, out.rows, capture_.k.size('S'));
+      const std::int64_t num_keys = num_visible_keys(options_.causal, i, out.rows, capture_.k.size('S'));  // or fewer
+      const double factor = layer_ != nullptr ? layer_->temperature(b, i) : 1;
+      const HeadNorms& as_turned = q_norms[static_cast<std::size_t>(i)];
+      const HeadNorms query = factor == 1 ? as_turned : with_factor(as_turned, unit);
       for (std::int64_t c = 0; c < width; ++c) {
         const WeightedSums sums{row[width + c], row[2 * width + c], row[3 * width + c], row[4 * width], row[4 * width + 1]};
-        const double bound = output_rounding(q_norms[static_cast<std::size_t>(i)], sums, row[c], scale_,
-                                             rotation_.head_dim(), num_keys, unit);
+        const double bound = output_rounding(query, sums, row[c], factor * scale_, rotation_.head_dim(), num_keys, unit);
         attn_out_.add(row[c], found.at(i, c), bound, b, h, i, *position(i), c);
       }
     }
@@ -311,6 +322,7 @@ class Verification {
   const Capture& capture_;
   const Rotation& rotation_;
   double scale_;
+  const LayerAttention* layer_;  // nullptr: rotation, scale and causality are all
   const VerifyOptions& options_;
   const ConstTensorView& any_;
   TokenPositions positions_;
@@ -318,6 +330,14 @@ class Verification {
   std::vector<double> position_rows_;
   Comparison q_rot_{"q_rot"}, k_rot_{"k_rot"}, attn_out_{"attn_out"};
 };
+
+VerifyReport verify_with(const Capture& capture, const Rotation& rotation, double scale, const LayerAttention* layer,
+                         const VerifyOptions& options) {
+  const Rotation chosen = options.pairing == Pairing::unspecified ? rotation : with_pairing(rotation, options.pairing);
+  check(capture, chosen);
+  if (!(std::isfinite(scale) && scale != 0)) fail_argument(operation, "scale must be finite and not 0, got ", scale);
+  return Verification(capture, chosen, scale, layer, options).run();
+}
 
 }  // namespace
 
@@ -327,10 +347,7 @@ bool VerifyReport::ok() const noexcept {
 }
 
 VerifyReport verify(const Capture& capture, const Rotation& rotation, double scale, const VerifyOptions& options) {
-  const Rotation chosen = options.pairing == Pairing::unspecified ? rotation : with_pairing(rotation, options.pairing);
-  check(capture, chosen);
-  if (!(std::isfinite(scale) && scale != 0)) fail_argument(operation, "scale must be finite and not 0, got ", scale);
-  return Verification(capture, chosen, scale, options).run();
+  return verify_with(capture, rotation, scale, nullptr, options);
 }
 
 VerifyReport verify(const Capture& capture, const LayerRotation& layer, const VerifyOptions& options) {
@@ -340,9 +357,9 @@ VerifyReport verify(const Capture& capture, const LayerRotation& layer, const Ve
   const ConstTensorView& any = capture.q ? capture.q : capture.k;
   const bool has_output = capture.attn_out && capture.k;
   const std::int64_t length = has_output || layer.depends_on_length() ? position_range(any, capture.positions).length() : 0;
-  if (has_output) require_plain_attention(operation, layer, capture.k.size('S'), length);
-  constexpr double unused = 1;
-  return verify(capture, layer.rotation(length), has_output ? layer.softmax_scale() : unused, options);
+  if (!has_output) return verify_with(capture, layer.rotation(length), 1, nullptr, options);  // no score is looked at
+  const LayerAttention attention(operation, layer, any, capture.positions);
+  return verify_with(capture, layer.rotation(length), layer.softmax_scale(), &attention, options);
 }
 
 }  // namespace rotary
