@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "attention_rules.h"
 #include "command.h"
 #include "linear_call.h"
 #include "models/layer_attention.h"
@@ -29,6 +30,8 @@ struct Options {
   Causal causal = Causal::none;
   std::optional<double> scale;
   bool lse = false;
+  std::string padding;  // the name of a tensor in the file, or a file with one tensor
+  AttentionRules rules;
   BiasOptions bias;
   LinearOptions linear;
   ThreadOptions threads;
@@ -53,6 +56,8 @@ struct Inputs {
   Positions q_positions = {}, k_positions = {};
   std::optional<Rotation> rotation = {};  // none: for a method or a bias that takes its place
   double scale = 0;
+  ConstTensorView key_padding_mask = {};
+  std::optional<LayerAttention> layer = {};  // of a model, for softmax attention
 };
 
 bool takes_rotation(const Options& options) {
@@ -68,14 +73,19 @@ bool takes_scale(const Options& options) { return !options.linear.given() || opt
 
 void attend(const Options& options, const TensorFile& file, const Inputs& in, const TensorView& out, const TensorView& lse,
             Executor& executor) {
-  AttentionOptions how{
-      .precision = options.precision, .causal = options.causal, .scale = in.scale, .lse = lse, .executor = &executor};
+  AttentionOptions how{.q_positions = in.q_positions,
+                       .k_positions = in.k_positions,
+                       .precision = options.precision,
+                       .causal = options.causal,
+                       .key_padding_mask = in.key_padding_mask,
+                       .cu_seqlens = in.k_positions.cu_seqlens,
+                       .scale = in.scale,
+                       .lse = lse,
+                       .executor = &executor};
   if (in.rotation) how.rotation = &*in.rotation;
-  if (in.rotation || options.bias.alibi) {
-    how.q_positions = in.q_positions;
-    how.k_positions = in.k_positions;
-  }
-  how.cu_seqlens = in.k_positions.cu_seqlens;
+  if (in.layer) in.layer->add_to(how);
+  std::optional<TensorFile> sinks_file;
+  options.rules.add_to(how, file, sinks_file);
   const ScoreBias bias(file, options.bias, in.q.size('H'));
   bias.add_to(how);
   attention(in.q, in.k, in.v, out, how);
@@ -89,7 +99,8 @@ void attend_linearly(const Options& options, const TensorFile& file, const Input
   if (!decay.empty()) linear.decay = decay;
   LinearCall call(linear, file, in.k, in.rotation, options.rotation.base);
   LinearAttentionOptions& how = call.how();
-  bias.require_tokens_side_by_side(how.key_padding_mask, in.k_positions.cu_seqlens);
+  bias.require_tokens_side_by_side(in.key_padding_mask, in.k_positions.cu_seqlens);
+  how.key_padding_mask = in.key_padding_mask;
   if (how.rotation != nullptr) {
     how.q_positions = in.q_positions;
     how.k_positions = in.k_positions;
@@ -114,12 +125,24 @@ void check(const Options& options) {
   }
 }
 
+/// A model's window ends at the query's own key: that on the diagonal of the causal rule, or the key of the same number.
+void check_window(const Options& options, const LayerRotation& layer) {
+  if (layer.sliding_window() == 0 || options.rules.window_left) return;
+  if (options.causal == Causal::none && options.q_positions.given()) {
+    refuse("attend", "give --window-left: the layer has a sliding window of ", layer.sliding_window(),
+           " keys, and neither --causal none nor a position says which key is a query's own");
+  }
+}
+
 int run(const Options& options) {
   check(options);
   const TensorFile file(options.file.c_str());
   Inputs in{.q = view_of(file, options.file, options.q, options.axes),
             .k = view_of(file, options.file, options.k, options.axes),
             .v = view_of(file, options.file, options.v, options.axes)};
+  if (in.q.has('T') && in.q.size('T') != in.k.size('T')) {
+    refuse("attend", "packed queries must be as many as keys, got ", in.q.size('T'), " and ", in.k.size('T'));
+  }
   const ChosenPositions k_positions(file, options.k_positions, in.k);
   in.k_positions = k_positions.positions();
   std::optional<QueryPositions> q_positions;
@@ -138,8 +161,17 @@ int run(const Options& options) {
       refuse("attend", "give --scale: this model multiplies its scores by a factor that its description does not state");
     }
     if (const LayerRotation* layer = source.layer()) {
-      require_plain_attention("attend", *layer, in.k.size(in.k.has('T') ? 'T' : 'S'), length);
+      if (options.linear.given()) {
+        require_plain_attention("attend", *layer, in.k.size(in.k.has('T') ? 'T' : 'S'), length);
+      } else {
+        check_window(options, *layer);
+        in.layer.emplace("attend", *layer, in.q, in.q_positions);
+      }
     }
+  }
+  std::optional<TensorFile> padding_file;
+  if (!options.padding.empty()) {
+    in.key_padding_mask = padding_view(stored_in(file, options.padding, padding_file), options.padding, in.k);
   }
 
   ThreadPool pool = options.threads.pool();
@@ -163,6 +195,7 @@ void add_attend(CLI::App& program, Command& command) {
       "Keys stand at position_ids of FILE, else at 0, 1, 2, …, or as --offset or --position-ids say. Queries stand where\n"
       "the keys do. Where their number differs, bottom_right puts the last query with the last key, as in decoding with a\n"
       "cache; otherwise --q-offset or --q-position-ids must say it.\n\n"
+      "A model's window, chunks and factors on queries hold unless others are given; its caps and sinks are not read.\n\n"
       "--linear computes linear attention: time grows with the length, memory does not. roformer, rotated, pair-norms and\n"
       "retention turn features; performer, performer-relu, one-plus-cos and taylor2 turn q and k; elu turns nothing;\n"
       "cosformer takes --M and lrpe --base in place of a rotation. What is true of the weights is said on stderr.");
@@ -184,6 +217,8 @@ void add_attend(CLI::App& program, Command& command) {
   app->add_flag("--lse", options->lse, "Write lse too: the logarithm of each query's sum");
   add_precision(*app, options->precision);
   options->bias.add_to(*app);
+  app->add_option("--padding", options->padding, "Tensor of FILE, or a file, of booleans: true for a key that is a token");
+  options->rules.add_to(*app);
   options->linear.add_to(*app);
   options->threads.add_to(*app);
   options->app = app;

@@ -116,7 +116,6 @@ LinearCall::LinearCall(const LinearOptions& options, const TensorFile& file, con
   take_rotation(k, rotation, base);
   take_projection(file, k);
   take_decay(k);
-  take_padding(file, k);
 }
 
 void LinearCall::take_rotation(const ConstTensorView& k, const std::optional<Rotation>& rotation, double base) {
@@ -147,13 +146,6 @@ void LinearCall::take_decay(const ConstTensorView& k) {
     for (std::int64_t h = 0; h < heads; ++h) decay_.push_back(1 - std::exp2(-5 - static_cast<double>(h)));
   }
   if (!decay_.empty()) how_.decay = {decay_.data(), "H", {static_cast<std::int64_t>(decay_.size())}};
-}
-
-void LinearCall::take_padding(const TensorFile& file, const ConstTensorView& k) {
-  if (options_.padding.empty()) return;
-  const StoredTensor& stored = stored_in(file, options_.padding, padding_file_);
-  const Axes axes = k.has('T') ? "T" : stored.shape.size() == 1 ? "S" : "BS";
-  how_.key_padding_mask = view_as(stored, options_.padding, axes);
 }
 
 void LinearCall::attend(const ConstTensorView& q, const ConstTensorView& k, const ConstTensorView& v,

@@ -27,11 +27,10 @@ class LinearCall {
   void take_rotation(const ConstTensorView& k, const std::optional<Rotation>& rotation, double base);
   void take_projection(const TensorFile& file, const ConstTensorView& k);
   void take_decay(const ConstTensorView& k);
-  void take_padding(const TensorFile& file, const ConstTensorView& k);
 
   const LinearOptions& options_;
   const LinearMethod& method_;
-  std::optional<TensorFile> projection_file_, padding_file_;
+  std::optional<TensorFile> projection_file_;
   std::optional<Rotation> rotation_;
   std::vector<double> projection_, decay_;
   LinearAttentionOptions how_;

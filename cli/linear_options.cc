@@ -76,8 +76,6 @@ void LinearOptions::add_to(CLI::App& app) {
       "--decay", [this](const std::string& list) { decay = decays_of(list); },
       "What a token leaves of each earlier key, above 0 and at most 1: one number, or one per KV\n"
       "head, with commas (default: 1; retention: RetNet's, 1 - 2^(-5 - h) of KV head h)"));
-  with_linear(
-      app.add_option("--padding", padding, "Tensor of FILE, or a file, of booleans: true for a key that is a token"));
   with_linear(app.add_option("--chunk", chunk_size, "Tokens that are multiplied together (default: 32)"))
       ->check(at_least(1));
   with_linear(app.add_flag("--json", json, "Print the report as JSON"));
@@ -108,6 +106,8 @@ void LinearOptions::check(const CLI::App& app, Causal causal) const {
   refuse_unless(method->takes_scale(), {"--scale"}, "only taylor2 and the performers scale their scores");
   refuse_unless(false, {"--lse"}, "there is no exponential whose sum could be written");
   refuse_unless(false, {"--precision"}, "its angles are always exact");
+  refuse_unless(false, {"--window-left", "--window-right", "--chunk-size", "--softcap", "--sinks"},
+                "keys are summed before any query comes, so that there is no single score");
   require(method->turned == Turned::by_cosine, {"--M"},
           "--M: the distance at which a weight reaches 0. It is a constant of the model and not the length, or every sum "
           "that is kept would be wrong as soon as the length grows");

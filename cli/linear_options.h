@@ -46,7 +46,6 @@ struct LinearOptions {
   double M = 0;
   std::vector<double> decay;
   std::int64_t chunk_size = 32;
-  std::string padding;
   bool json = false;
 
   void add_to(CLI::App& app);

@@ -44,8 +44,8 @@ std::vector<bool> starts_of(const ConstTensorView& cu_seqlens, std::int64_t leng
 void BiasOptions::add_to(CLI::App& app) {
   auto* tensor =
       app.add_option("--mask", mask,
-                     "Tensor of FILE, or a file, to add to the scores: queries x keys, before them heads, before\n"
-                     "those batch rows");
+                     "Tensor of FILE, or a file, of numbers to add to the scores, or of booleans, true where a key\n"
+                     "is seen: queries x keys, before them heads, before those batch rows");
   app.add_flag("--alibi", alibi, "Add ALiBi's bias to the scores, in place of a rotation")->excludes(tensor);
 }
 

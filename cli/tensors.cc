@@ -68,6 +68,10 @@ ConstTensorView view_as(const StoredTensor& tensor, const std::string& name, con
               (name + ": must have the axes " + axes.c_str() + ", got the shape " + shape_text(tensor.shape)).c_str());
 }
 
+ConstTensorView padding_view(const StoredTensor& tensor, const std::string& name, const ConstTensorView& k) {
+  return view_as(tensor, name, k.has('T') ? "T" : tensor.shape.size() == 1 ? "S" : "BS");
+}
+
 std::string tensor_name(const std::string& name) { return name.empty() ? "the tensor" : name; }
 
 OwnTensor::OwnTensor(const Axes& axes, const Dims& shape, DType dtype) : axes_(axes), shape_(shape), dtype_(dtype) {

@@ -26,6 +26,9 @@ const StoredTensor& stored_in(const TensorFile& file, const std::string& name, s
 /// Error (invalid_file) where it has another rank: `name` is what the command line calls it.
 ConstTensorView view_as(const StoredTensor& tensor, const std::string& name, const Axes& axes);
 
+/// --padding: a truth value per key of `k`, of every batch row or of all rows alike.
+ConstTensorView padding_view(const StoredTensor& tensor, const std::string& name, const ConstTensorView& k);
+
 /// "the tensor" for the one without a name in a .npy file.
 std::string tensor_name(const std::string& name);
 

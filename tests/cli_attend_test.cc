@@ -79,13 +79,6 @@ TEST_F(Attend, TakesItsScaleFromTheCommandLine) {
   expect_error(2, command("decode_1_40", "--head-dim 20 --causal bottom_right --scale 0"), "--scale must not be 0");
 }
 
-TEST_F(Attend, RefusesALayerWhoseWindowHidesKeys) {
-  const std::string windowed = folder_.write("config.json", R"({"model_type": "mistral", "hidden_size": 576,
-      "num_hidden_layers": 1, "num_attention_heads": 9, "num_key_value_heads": 3, "rope_theta": 100000,
-      "sliding_window": 172})");
-  expect_error(4, "attend " + capture + " --model " + windowed + " --causal bottom_right -o " + made("a.npz"), "172");
-}
-
 TEST_F(Attend, RefusesALayerThatNormalisesWhatHasTurned) {
   const std::string normed = folder_.write("config.json", R"({"model_type": "hunyuan_v1_dense", "hidden_size": 576,
       "num_hidden_layers": 1, "num_attention_heads": 9, "num_key_value_heads": 3, "head_dim": 64, "rope_theta": 10000})");
