@@ -6,6 +6,10 @@
 
 namespace rotary {
 
+constexpr std::int64_t round_up(std::int64_t n, std::int64_t multiple) noexcept {
+  return (n + multiple - 1) / multiple * multiple;
+}
+
 /// Pieces begin at multiples of 64 bytes, which every vector load accepts. Without memory an arena only counts: what asks
 /// for its pieces in one place says how much it needs, and takes them, in the same words.
 class Arena {
@@ -18,7 +22,7 @@ class Arena {
   template <class T>
   T* take(std::int64_t count) noexcept {
     std::byte* const piece = memory_ == nullptr ? nullptr : memory_ + num_bytes_;
-    num_bytes_ += round_up(count * static_cast<std::int64_t>(sizeof(T)));
+    num_bytes_ += round_up(count * static_cast<std::int64_t>(sizeof(T)), alignment);
     return reinterpret_cast<T*>(piece);
   }
 
@@ -28,8 +32,6 @@ class Arena {
   static constexpr std::int64_t alignment = 64;
 
  private:
-  static std::int64_t round_up(std::int64_t n) noexcept { return (n + alignment - 1) / alignment * alignment; }
-
   std::byte* memory_ = nullptr;
   std::int64_t num_bytes_ = 0;
 };

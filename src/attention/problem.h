@@ -10,8 +10,14 @@
 
 namespace rotary {
 
+/// What errors call an operation, and its positions.
+struct AttentionNames {
+  const char *operation, *q_positions, *k_positions;
+};
+
 /// Refers to the arguments of the call, which must outlive it.
 struct AttentionProblem {
+  const char* operation;
   const ConstTensorView &q, &k, &v;
   const TensorView& out;
   const AttentionOptions& options;
@@ -33,5 +39,15 @@ struct AttentionProblem {
 /// Throws Error (invalid_argument) naming the rule that the arguments break; Error (unsupported) as TokenAngles does.
 AttentionProblem check_attention(const ConstTensorView& q, const ConstTensorView& k, const ConstTensorView& v,
                                  const TensorView& out, const AttentionOptions& options);
+
+// Parts of that, each of which throws like it. The first makes a problem without a look at `out` and lse.
+AttentionProblem check_attention_inputs(const AttentionNames& names, const ConstTensorView& q, const ConstTensorView& k,
+                                        const ConstTensorView& v, const TensorView& out, const AttentionOptions& options);
+/// Shaped like out.
+void check_attention_result(const AttentionProblem& problem, const ConstTensorView& view, const char* what);
+/// A number per query and head, like lse.
+void check_attention_numbers(const AttentionProblem& problem, const ConstTensorView& view, const char* what);
+/// What is written overlaps neither itself nor what is read.
+void check_attention_written(const AttentionProblem& problem, const ConstTensorView& written, const char* what);
 
 }  // namespace rotary

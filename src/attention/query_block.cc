@@ -4,44 +4,16 @@
 #include <cmath>
 #include <limits>
 
+#include "attention/finite.h"
 #include "base/element.h"
 
 namespace rotary {
 namespace {
 
-std::int64_t round_up(std::int64_t n, std::int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
-
-/// A finite number stays finite when it is narrowed: only an infinity hides a key.
-template <class T>
-T added_number(double value) noexcept {
-  constexpr double largest = std::numeric_limits<T>::max();
-  return static_cast<T>(std::isfinite(value) ? std::clamp(value, -largest, largest) : value);
-}
-
-template <class T>
-bool all_finite(const T* numbers, std::int64_t length) noexcept {
-  bool finite = true;
-  for (std::int64_t i = 0; i < length; ++i) finite &= std::abs(numbers[i]) <= std::numeric_limits<T>::max();
-  return finite;
-}
-
 /// The keys of a tile of `tile_keys` that lie in a range, counted from the tile's first.
 KeyRange within_tile(const KeyRange& range, std::int64_t first_key) noexcept {
   return {std::clamp<std::int64_t>(range.begin - first_key, 0, tile_keys),
           std::clamp<std::int64_t>(range.end - first_key, 0, tile_keys)};
-}
-
-bool is_empty(const KeyRange& range) noexcept { return range.end <= range.begin; }
-
-/// The smallest range that holds both.
-KeyRange hull(const KeyRange& a, const KeyRange& b) noexcept {
-  if (is_empty(a)) return b;
-  if (is_empty(b)) return a;
-  return {std::min(a.begin, b.begin), std::max(a.end, b.end)};
-}
-
-KeyRange common(const KeyRange& a, const KeyRange& b) noexcept {
-  return {std::max(a.begin, b.begin), std::min(a.end, b.end)};
 }
 
 }  // namespace

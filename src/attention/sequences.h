@@ -1,6 +1,7 @@
 // The sequences of a call of attention(): tokens that may attend to each other.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "attention/problem.h"
@@ -11,6 +12,19 @@ namespace rotary {
 struct KeyRange {
   std::int64_t begin, end;
 };
+
+inline bool is_empty(const KeyRange& range) noexcept { return range.end <= range.begin; }
+
+inline KeyRange common(const KeyRange& a, const KeyRange& b) noexcept {
+  return {std::max(a.begin, b.begin), std::min(a.end, b.end)};
+}
+
+/// The smallest range that holds both.
+inline KeyRange hull(const KeyRange& a, const KeyRange& b) noexcept {
+  if (is_empty(a)) return b;
+  if (is_empty(b)) return a;
+  return {std::min(a.begin, b.begin), std::max(a.end, b.end)};
+}
 
 /// A batch row, or one of the packed sequences (then row is 0). Its queries and keys count from 0; first_query and
 /// first_key say where they begin in the tensors.
