@@ -1,0 +1,225 @@
+#include "kernels/attention_backward.h"
+
+#include "kernels/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/attention_backward.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include <limits>
+
+#include "kernels/exp-inl.h"
+#include "kernels/unroll-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace rotary {
+namespace HWY_NAMESPACE {
+namespace {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// The block of sums that, with one vector of each operand, fills the register file: `panel` x `vectors`, or fewer vectors of
+// more rows.
+#if HWY_TARGET <= HWY_AVX3 || HWY_TARGET == HWY_NEON
+constexpr int panel = 8, most_vectors = 4;  // 32 registers
+constexpr int block_rows[] = {0, 16, 12, 8, 6};
+#else
+constexpr int panel = 4, most_vectors = 3;  // 16 registers
+constexpr int block_rows[] = {0, 8, 6, 4};
+#endif
+constexpr int vectors = 3;
+
+template <class T>
+constexpr std::int64_t lanes = static_cast<std::int64_t>(hn::MaxLanes(Tag<T>()));
+template <class T>
+constexpr std::int64_t group_keys = vectors* lanes<T>;
+
+/// block[r][v] += sum over n < length of factor(n, r) * b[n * step + v]
+template <int rows, int width, class T, class Factor>
+HWY_INLINE void add_product(Vec<T> (&block)[rows * width], const Factor& factor, const T* b, std::int64_t step,
+                            std::int64_t length) {
+  const auto take = [&](std::int64_t n, const T* from) ROTARY_LAMBDA {
+    Vec<T> row[width];
+    unroll<width>([&](auto v) ROTARY_LAMBDA { row[v] = hn::Load(Tag<T>(), from + lanes<T> * v); });
+    unroll<rows>([&](auto r) ROTARY_LAMBDA {
+      const Vec<T> broadcast = hn::Set(Tag<T>(), factor(n, r));
+      unroll<width>([&](auto v)
+                        ROTARY_LAMBDA { block[r * width + v] = hn::MulAdd(row[v], broadcast, block[r * width + v]); });
+    });
+  };
+  std::int64_t n = 0;
+  for (; n + 2 <= length; n += 2) {
+    take(n, b + n * step);
+    take(n + 1, b + (n + 1) * step);
+  }
+  if (n < length) take(n, b + n * step);
+}
+
+/// Of the rows from `row` on.
+template <class T>
+HWY_INLINE void multiply_panel(const RowsByKeys<T>& p, std::int64_t row, Vec<T> (&block)[panel * vectors]) {
+  const T* from[panel];
+  unroll<panel>([&](auto r) ROTARY_LAMBDA { from[r] = p.rows + (row + r) * p.step; });
+  unroll<panel * vectors>([&](auto i) ROTARY_LAMBDA { block[i] = hn::Zero(Tag<T>()); });
+  add_product<panel, vectors>(
+      block, [&](std::int64_t n, auto r) ROTARY_LAMBDA { return from[r][n]; }, p.columns, group_keys<T>, p.width);
+}
+
+template <class T>
+void weigh(const RowsByKeys<T>& scores, const T* lse, T* weights) noexcept {
+  const Tag<T> d;
+  for (std::int64_t row = 0; row < scores.num_rows; row += panel) {
+    Vec<T> block[panel * vectors];
+    multiply_panel(scores, row, block);
+    unroll<panel * vectors>([&](auto i) ROTARY_LAMBDA {
+      const Vec<T> difference = hn::Sub(block[i], hn::Set(d, lse[row + i / vectors]));
+      hn::Store(exp_of_nonpositive<T>(difference), d, weights + row * group_keys<T> + lanes<T> * i);
+    });
+  }
+}
+
+/// x becomes cap * tanh(x / cap); `slopes` receives the derivative.
+template <class T>
+HWY_INLINE void cap_scores(T cap, Vec<T> (&block)[panel * vectors], T* slopes) {
+  const Tag<T> d;
+  unroll<panel * vectors>([&](auto i) ROTARY_LAMBDA {
+    const Vec<T> t = tanh<T>(hn::Div(block[i], hn::Set(d, cap)));
+    hn::Store(hn::NegMulAdd(t, t, hn::Set(d, T{1})), d, slopes + lanes<T> * i);
+    block[i] = hn::Mul(hn::Set(d, cap), t);
+  });
+}
+
+template <class T>
+void weigh_by_rules(const RowsByKeys<T>& scores, const T* lse, const ScoreRules<T>& rules, T* weights) noexcept {
+  const Tag<T> d;
+  const Vec<T> minus_infinity = hn::Set(d, -std::numeric_limits<T>::infinity());
+  for (std::int64_t row = 0; row < scores.num_rows; row += panel) {
+    Vec<T> block[panel * vectors];
+    multiply_panel(scores, row, block);
+    if (rules.softcap != 0) cap_scores<T>(rules.softcap, block, rules.slopes + row * group_keys<T>);
+    unroll<panel * vectors>([&](auto i) ROTARY_LAMBDA {
+      constexpr int r = i / vectors, v = i % vectors;
+      const std::int64_t at = row * group_keys<T> + lanes<T> * i;
+      const Vec<T> key = hn::Iota(d, static_cast<T>(lanes<T> * v));
+      auto counts = hn::And(hn::Ge(key, hn::Set(d, rules.begin[row + r])), hn::Lt(key, hn::Set(d, rules.end[row + r])));
+      if (rules.added != nullptr) {
+        const Vec<T> added = hn::Load(d, rules.added + at);
+        counts = hn::AndNot(hn::Eq(added, minus_infinity), counts);
+        block[i] = hn::Add(block[i], added);
+      }
+      const Vec<T> difference = hn::Sub(block[i], hn::Set(d, lse[row + r]));
+      hn::Store(hn::IfThenElseZero(counts, exp_of_nonpositive<T>(difference)), d, weights + at);
+    });
+  }
+}
+
+template <class T>
+void differentiate(const RowsByKeys<T>& products, const T* delta, const T* weights, const T* slopes, T* dscore) noexcept {
+  const Tag<T> d;
+  for (std::int64_t row = 0; row < products.num_rows; row += panel) {
+    Vec<T> block[panel * vectors];
+    multiply_panel(products, row, block);
+    unroll<panel * vectors>([&](auto i) ROTARY_LAMBDA {
+      const std::int64_t at = row * group_keys<T> + lanes<T> * i;
+      const Vec<T> weight = hn::Load(d, weights + at);
+      Vec<T> gradient = hn::Mul(weight, hn::Sub(block[i], hn::Set(d, delta[row + i / vectors])));
+      if (slopes != nullptr) gradient = hn::Mul(gradient, hn::Load(d, slopes + at));
+      hn::Store(hn::IfThenZeroElse(hn::Eq(weight, hn::Zero(d)), gradient), d, dscore + at);
+    });
+  }
+}
+
+template <class T>
+void add_to_keys(const T* rows, std::int64_t step, std::int64_t num_rows, const T* weights, T* sums,
+                 std::int64_t width) noexcept {
+  for (std::int64_t channel = 0; channel < width; channel += panel) {
+    Vec<T> block[panel * vectors];
+    T* const at = sums + channel * group_keys<T>;
+    const T* const from = rows + channel;
+    unroll<panel * vectors>([&](auto i) ROTARY_LAMBDA { block[i] = hn::Load(Tag<T>(), at + lanes<T> * i); });
+    add_product<panel, vectors>(
+        block, [&](std::int64_t n, auto r) ROTARY_LAMBDA { return from[n * step + r]; }, weights, group_keys<T>, num_rows);
+    unroll<panel * vectors>([&](auto i) ROTARY_LAMBDA { hn::Store(block[i], Tag<T>(), at + lanes<T> * i); });
+  }
+}
+
+template <class T>
+struct QueryGradients {
+  const T* dscore;
+  std::int64_t num_groups, num_rows;
+  const T* key_rows;
+  T* dqueries;
+  std::int64_t step;
+};
+
+/// `width` vectors of channels from `channel` on.
+template <int width, class T>
+HWY_INLINE void add_to_channels(const QueryGradients<T>& q, std::int64_t channel) {
+  constexpr int rows = block_rows[width];
+  constexpr std::int64_t w = group_keys<T>;
+  for (std::int64_t row = 0; row < q.num_rows; row += rows) {
+    Vec<T> block[rows * width];
+    T* const at = q.dqueries + row * q.step + channel;
+    unroll<rows>([&](auto r) ROTARY_LAMBDA {
+      unroll<width>([&](auto v)
+                        ROTARY_LAMBDA { block[r * width + v] = hn::Load(Tag<T>(), at + r * q.step + lanes<T> * v); });
+    });
+    for (std::int64_t group = 0; group < q.num_groups; ++group) {
+      const T* const from = q.dscore + (group * row_tile + row) * w;
+      add_product<rows, width>(
+          block, [&](std::int64_t n, auto r) ROTARY_LAMBDA { return from[r * w + n]; },
+          q.key_rows + group * w * q.step + channel, q.step, w);
+    }
+    unroll<rows>([&](auto r) ROTARY_LAMBDA {
+      unroll<width>([&](auto v)
+                        ROTARY_LAMBDA { hn::Store(block[r * width + v], Tag<T>(), at + r * q.step + lanes<T> * v); });
+    });
+  }
+}
+
+template <class T>
+void add_to_queries(const T* dscore, std::int64_t num_groups, std::int64_t num_rows, const T* key_rows, T* dqueries,
+                    std::int64_t step) noexcept {
+  const QueryGradients<T> q{dscore, num_groups, num_rows, key_rows, dqueries, step};
+  std::int64_t channel = 0;
+  const auto left = [&] { return (step - channel) / lanes<T>; };
+  // The widest blocks, but no single vector at the end where it can be avoided.
+  const auto fits = [&](std::int64_t width) { return left() >= width && left() != width + 1; };
+  for (; fits(most_vectors); channel += most_vectors * lanes<T>) add_to_channels<most_vectors>(q, channel);
+  for (; fits(3); channel += 3 * lanes<T>) add_to_channels<3>(q, channel);
+  for (; left() >= 2; channel += 2 * lanes<T>) add_to_channels<2>(q, channel);
+  if (left() == 1) add_to_channels<1>(q, channel);
+}
+
+template <class T>
+const AttentionBackwardKernels<T>* kernels() noexcept {
+  static constexpr AttentionBackwardKernels<T> table = {
+      group_keys<T>, panel, lanes<T>, weigh<T>, weigh_by_rules<T>, differentiate<T>, add_to_keys<T>, add_to_queries<T>};
+  return &table;
+}
+
+}  // namespace
+
+const AttentionBackwardKernels<float>* attention_backward_kernels_float() noexcept { return kernels<float>(); }
+const AttentionBackwardKernels<double>* attention_backward_kernels_double() noexcept { return kernels<double>(); }
+
+}  // namespace HWY_NAMESPACE
+}  // namespace rotary
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include "kernels/dispatch.h"
+
+namespace rotary {
+
+template <>
+const AttentionBackwardKernels<float>& attention_backward_kernels() noexcept {
+  return *ROTARY_KERNEL(attention_backward_kernels_float)();
+}
+template <>
+const AttentionBackwardKernels<double>& attention_backward_kernels() noexcept {
+  return *ROTARY_KERNEL(attention_backward_kernels_double)();
+}
+
+}  // namespace rotary
+#endif
