@@ -3,6 +3,7 @@
 
 #include "rotary/angles.hpp"
 #include "rotary/attention.hpp"
+#include "rotary/attention_backward.hpp"
 #include "rotary/claims.hpp"
 #include "rotary/compare.hpp"
 #include "rotary/dtype.hpp"

@@ -1,6 +1,7 @@
 #include "attention/turned_rows.h"
 
 #include <algorithm>
+#include <functional>
 
 namespace rotary {
 
@@ -15,8 +16,8 @@ TurnedRows<T>::TurnedRows(const ConstTensorView& x, const std::optional<TokenAng
   kernel_.num_rows = 1;
   cos_ = arena.take<T>(rotation.num_pairs());
   sin_ = arena.take<T>(rotation.num_pairs());
-  arranged_ = arena.take<T>(arranged_size(kernel_.format));
-  kernel_.arranged = arranged_;
+  forward_.arranged = arena.take<T>(arranged_size(kernel_.format));
+  back_.arranged = arena.take<T>(arranged_size(kernel_.format));
   if (rotation.pairing_in() != Pairing::listed) {
     slice_ = rotation.rotary_offset();
     return;
@@ -43,24 +44,42 @@ template <class T>
 void TurnedRows<T>::load(std::int64_t batch, std::int64_t token, std::int64_t head, T* row) {
   rows_.load(batch, token, head, row);
   if (angles_ == nullptr) return;
-  if (token != token_ || batch != batch_) read_angles(batch, token);
   if (pairs_first_ != nullptr) bring_pairs_forward(row);
-  kernel_.x = kernel_.out = row + slice_;
-  rotate_rows(kernel_);
+  turn(forward_, false, batch, token, row);
+}
+
+/// The transpose: the angle is negated and the amplitude kept.
+template <class T>
+void TurnedRows<T>::turn_back(std::int64_t batch, std::int64_t token, T* gradient) {
+  if (angles_ == nullptr) return;
+  turn(back_, true, batch, token, gradient);
+  if (pairs_first_ != nullptr) bring_pairs_back(gradient);
 }
 
 template <class T>
-void TurnedRows<T>::read_angles(std::int64_t batch, std::int64_t token) {
-  angles_->read(batch, token, cos_, sin_);
-  arrange(kernel_.format, cos_, sin_, arranged_);
-  batch_ = batch;
-  token_ = token;
+void TurnedRows<T>::turn(Angles& angles, bool back, std::int64_t batch, std::int64_t token, T* row) {
+  if (token != angles.token || batch != angles.batch) {
+    angles_->read(batch, token, cos_, sin_);
+    if (back) std::transform(sin_, sin_ + kernel_.format.num_pairs, sin_, std::negate<T>());
+    arrange(kernel_.format, cos_, sin_, angles.arranged);
+    angles.batch = batch;
+    angles.token = token;
+  }
+  kernel_.arranged = angles.arranged;
+  kernel_.x = kernel_.out = row + slice_;
+  rotate_rows(kernel_);
 }
 
 template <class T>
 void TurnedRows<T>::bring_pairs_forward(T* row) noexcept {
   std::copy_n(row, width_, in_order_);
   for (std::int64_t i = 0; i < width_; ++i) row[i] = in_order_[pairs_first_[i]];
+}
+
+template <class T>
+void TurnedRows<T>::bring_pairs_back(T* row) noexcept {
+  std::copy_n(row, width_, in_order_);
+  for (std::int64_t i = 0; i < width_; ++i) row[pairs_first_[i]] = in_order_[i];
 }
 
 template class TurnedRows<float>;

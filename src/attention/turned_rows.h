@@ -21,19 +21,28 @@ class TurnedRows {
 
   void load(std::int64_t batch, std::int64_t token, std::int64_t head, T* row);
 
+  /// From a gradient with respect to what load() gives to the one with respect to what it reads, in place.
+  void turn_back(std::int64_t batch, std::int64_t token, T* gradient);
+
  private:
-  void read_angles(std::int64_t batch, std::int64_t token);
+  /// cos and sin of one token in the order of the kernel, with the angle's sign or the other one.
+  struct Angles {
+    T* arranged = nullptr;
+    std::int64_t batch = -1, token = -1;  // whose they are
+  };
+
+  void turn(Angles& angles, bool back, std::int64_t batch, std::int64_t token, T* row);
   void list_pairs_first(const Rotation& rotation) noexcept;
   void bring_pairs_forward(T* row) noexcept;
+  void bring_pairs_back(T* row) noexcept;
 
   TensorRows<ConstTensorView> rows_;
   const TokenAngles* angles_;
   std::int64_t width_;
-  std::int64_t batch_ = -1, token_ = -1;  // whose angles are at hand
-  T *cos_ = nullptr, *sin_ = nullptr;     // its angles, in the order of the pairs
-  T* arranged_ = nullptr;                 // and in the order of the kernel
-  T* in_order_ = nullptr;                 // a row as it is read, where pairs are listed
-  std::int64_t* pairs_first_ = nullptr;   // where pairs are listed: which channel comes where
+  T *cos_ = nullptr, *sin_ = nullptr;  // of one token, in the order of the pairs
+  Angles forward_, back_;
+  T* in_order_ = nullptr;                // a row as it is read, where pairs are listed
+  std::int64_t* pairs_first_ = nullptr;  // where pairs are listed: which channel comes where
   RowsToRotate kernel_;
   std::int64_t slice_ = 0;  // the first channel that turns
 };

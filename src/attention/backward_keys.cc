@@ -1,0 +1,110 @@
+#include "attention/backward_keys.h"
+
+#include <algorithm>
+
+#include "attention/finite.h"
+#include "attention/row_sums.h"
+#include "kernels/attention_backward.h"
+
+namespace rotary {
+namespace {
+
+/// As many groups as stay in the second-level cache together with the gradients of their scores.
+template <class T>
+std::int64_t groups_in_cache(const AttentionProblem& p) noexcept {
+  constexpr std::int64_t most_bytes = 5 << 18, most_keys = 384;
+  const std::int64_t group = attention_backward_kernels<T>().keys;
+  const std::int64_t bytes = group * (3 * p.head_dim + 2 * p.value_dim + row_tile) * static_cast<std::int64_t>(sizeof(T));
+  return std::clamp<std::int64_t>(most_bytes / bytes, 1, most_keys / group);
+}
+
+}  // namespace
+
+template <class T>
+BackwardKeys<T>::BackwardKeys(const BackwardProblem& problem, Arena& arena)
+    : p_(problem),
+      products_(product_kernels<T>()),
+      group_(attention_backward_kernels<T>().keys),
+      most_groups_(std::min(groups_in_cache<T>(problem.forward), round_up(problem.forward.num_keys, group_) / group_)),
+      key_step_(round_up(problem.forward.head_dim, attention_backward_kernels<T>().lanes)),
+      dkey_width_(round_up(problem.forward.head_dim, attention_backward_kernels<T>().panel)),
+      dvalue_width_(round_up(problem.forward.value_dim, attention_backward_kernels<T>().panel)),
+      turned_rows_(problem.forward.k, problem.forward.k_angles, arena),
+      value_rows_(problem.forward.v),
+      dk_rows_(problem.gradients.k),
+      dv_rows_(problem.gradients.v),
+      key_rows_(arena.take<T>(most_keys() * key_step_)),
+      keys_(arena.take<T>(most_keys() * key_step_)),
+      values_(arena.take<T>(most_keys() * dvalue_width_)),
+      dkeys_(arena.take<T>(most_keys() * dkey_width_)),
+      dvalues_(arena.take<T>(most_keys() * dvalue_width_)),
+      dkey_rows_(arena.take<T>(group_ * dkey_width_)),
+      value_rows_of_group_(arena.take<T>(group_ * dvalue_width_)) {}
+
+template <class T>
+void BackwardKeys<T>::load(const AttentionSequence& sequence, std::int64_t kv_head, std::int64_t first, bool seen) {
+  sequence_ = sequence;
+  kv_head_ = kv_head;
+  first_ = first;
+  num_keys_ = std::min(most_keys(), sequence.num_keys - first);
+  std::fill_n(dkeys_, most_keys() * dkey_width_, T{0});
+  std::fill_n(dvalues_, most_keys() * dvalue_width_, T{0});
+  for (std::int64_t group = 0; seen && group * group_ < num_keys_; ++group) load_group(group);
+}
+
+template <class T>
+void BackwardKeys<T>::load_group(std::int64_t group) {
+  const std::int64_t head_dim = p_.forward.head_dim;
+  T* const rows = key_rows_ + group * group_ * key_step_;
+  for (std::int64_t i = 0; i < group_; ++i) {
+    T* const key = rows + i * key_step_;
+    T* const value = value_rows_of_group_ + i * dvalue_width_;
+    std::fill_n(key, key_step_, T{0});
+    std::fill_n(value, dvalue_width_, T{0});
+    if (group * group_ + i >= num_keys_) continue;
+    const std::int64_t token = sequence_.first_key + first_ + group * group_ + i;
+    turned_rows_.load(sequence_.row, token, kv_head_, key);
+    value_rows_.load(sequence_.row, token, kv_head_, value);
+  }
+  products_.transpose(rows, group_, key_step_, keys_ + group * group_ * key_step_, group_);
+  products_.transpose(value_rows_of_group_, group_, dvalue_width_, values_ + group * group_ * dvalue_width_, group_);
+  // In sums over keys a gradient of 0 must not meet a NaN. A query that sees it has NaN for a gradient anyway.
+  for (std::int64_t i = 0; i < group_; ++i) {
+    if (!all_finite(rows + i * key_step_, head_dim)) std::fill_n(rows + i * key_step_, head_dim, T{0});
+  }
+}
+
+template <class T>
+void BackwardKeys<T>::finish_group(std::int64_t group) noexcept {
+  products_.transpose(dkeys(group), dkey_width_, group_, dkey_rows_, dkey_width_);
+  products_.transpose(dvalues(group), dvalue_width_, group_, value_rows_of_group_, dvalue_width_);
+}
+
+template <class T>
+void BackwardKeys<T>::add_dkey(std::int64_t i, T* sums) const noexcept {
+  add_multiple(T{1}, dkey_rows_ + i * dkey_width_, sums, p_.forward.head_dim);
+}
+
+template <class T>
+void BackwardKeys<T>::add_dvalue(std::int64_t i, T* sums) const noexcept {
+  add_multiple(T{1}, value_rows_of_group_ + i * dvalue_width_, sums, p_.forward.value_dim);
+}
+
+template <class T>
+void BackwardKeys<T>::store_dkey(std::int64_t key, T* sums) {
+  if (!p_.gradients.k) return;
+  const std::int64_t token = sequence_.first_key + first_ + key;
+  turned_rows_.turn_back(sequence_.row, token, sums);
+  dk_rows_.store(sums, sequence_.row, token, kv_head_);
+}
+
+template <class T>
+void BackwardKeys<T>::store_dvalue(std::int64_t key, const T* sums) {
+  if (!p_.gradients.v) return;
+  dv_rows_.store(sums, sequence_.row, sequence_.first_key + first_ + key, kv_head_);
+}
+
+template class BackwardKeys<float>;
+template class BackwardKeys<double>;
+
+}  // namespace rotary

@@ -1,0 +1,185 @@
+#include "attention/backward_part.h"
+
+#include <algorithm>
+
+#include "attention/finite.h"
+
+namespace rotary {
+
+template <class T>
+BackwardPart<T>::BackwardPart(const BackwardProblem& problem, Arena& arena)
+    : p_(problem),
+      kernels_(attention_backward_kernels<T>()),
+      added_(problem.forward),
+      rows_(problem,
+            std::min(num_rows(problem.forward),
+                     round_up(problem.forward.num_queries * problem.forward.heads_per_kv_head(), row_tile)),
+            arena),
+      keys_(problem, arena),
+      weights_(arena.take<T>(row_tile * kernels_.keys)),
+      dscore_(arena.take<T>(keys_.most_groups() * row_tile * kernels_.keys)),
+      added_tile_(arena.take<T>(added_.may_add() ? row_tile * kernels_.keys : 0)),
+      slopes_(arena.take<T>(problem.forward.options.softcap != 0 ? row_tile * kernels_.keys : 0)),
+      begin_(arena.take<T>(row_tile)),
+      end_(arena.take<T>(row_tile)),
+      key_positions_(arena.take<double>(added_.may_add() ? kernels_.keys : 0)),
+      dkey_(arena.take<T>(problem.forward.head_dim)),
+      dvalue_(arena.take<T>(problem.forward.value_dim)) {}
+
+template <class T>
+void BackwardPart<T>::run(const AttentionSequence& sequence, std::int64_t kv_head, const KeySums<T>& sums) {
+  sequence_ = sequence;
+  const std::int64_t first_row = sums.part * num_rows(p_.forward);
+  const std::int64_t rows_left = BackwardRows<T>::count(p_.forward, sequence) - first_row;
+  rows_.load(sequence, kv_head, first_row, std::min(num_rows(p_.forward), rows_left));
+  const KeyRange seen = seen_by_all_rows();
+  for (std::int64_t first_key = 0; first_key < sequence.num_keys; first_key += keys_.most_keys()) {
+    const bool sees_block = !is_empty(common(seen, {first_key, first_key + keys_.most_keys()}));
+    keys_.load(sequence, kv_head, first_key, sees_block);
+    if (sees_block) add_block(first_key);
+    finish_block(first_key, sees_block, sums);
+  }
+  rows_.store_gradients();
+}
+
+template <class T>
+typename BackwardPart<T>::RowTile BackwardPart<T>::row_tile_from(std::int64_t first_row) const noexcept {
+  RowTile tile{first_row, std::min(row_tile, rows_.num_rows() - first_row), rows_.range(first_row), rows_.range(first_row)};
+  for (std::int64_t row = first_row + 1; row < first_row + tile.num_rows; ++row) {
+    tile.some = hull(tile.some, rows_.range(row));
+    tile.all = common(tile.all, rows_.range(row));
+  }
+  return tile;
+}
+
+template <class T>
+KeyRange BackwardPart<T>::seen_by_all_rows() const noexcept {
+  KeyRange seen{0, 0};
+  for (std::int64_t row = 0; row < rows_.num_rows(); ++row) seen = hull(seen, rows_.range(row));
+  return seen;
+}
+
+template <class T>
+void BackwardPart<T>::add_block(std::int64_t first_key) {
+  for (std::int64_t row = 0; row < rows_.num_rows(); row += row_tile) {
+    const RowTile tile = row_tile_from(row);
+    if (!is_empty(common(tile.some, {first_key, first_key + keys_.num_keys()}))) add_tile(tile, first_key);
+  }
+}
+
+template <class T>
+void BackwardPart<T>::add_tile(const RowTile& tile, std::int64_t first_key) {
+  const KeyRange keys = common(tile.some, {first_key, first_key + keys_.num_keys()});
+  const std::int64_t w = kernels_.keys;
+  const std::int64_t first_group = (keys.begin - first_key) / w, end_group = (keys.end - first_key + w - 1) / w;
+  for (std::int64_t group = first_group; group < end_group; ++group) add_group(tile, first_key, group);
+  if (!p_.gradients.q) return;
+  kernels_.add_to_queries(dscore_ + first_group * row_tile * w, end_group - first_group, tile.num_rows,
+                          keys_.key_rows(first_group), rows_.dqueries(tile.first_row), rows_.dquery_step());
+}
+
+template <class T>
+void BackwardPart<T>::add_group(const RowTile& tile, std::int64_t first_key, std::int64_t group) {
+  const std::int64_t w = kernels_.keys;
+  const KeyRange keys{first_key + group * w, first_key + (group + 1) * w};
+  const KeyRange rows = rows_that_see(tile, keys);
+  T* const dscore = dscore_ + group * row_tile * w;
+  std::fill_n(dscore, rows.begin * w, T{0});
+  std::fill(dscore + rows.end * w, dscore + row_tile * w, T{0});
+  if (is_empty(rows)) return;
+
+  const std::int64_t first_row = tile.first_row + rows.begin, num_rows = rows.end - rows.begin;
+  weigh(tile, rows, keys, group);
+  if (p_.gradients.v) {
+    kernels_.add_to_keys(rows_.dout(first_row), rows_.dout_step(), num_rows, weights_ + rows.begin * w,
+                         keys_.dvalues(group), keys_.dvalue_width());
+  }
+  if (!p_.needs_dscore()) return;
+  kernels_.differentiate({rows_.dout(first_row), rows_.dout_step(), num_rows, keys_.values(group), p_.forward.value_dim},
+                         rows_.delta(first_row), weights_ + rows.begin * w,
+                         p_.forward.options.softcap != 0 ? slopes_ + rows.begin * w : nullptr, dscore + rows.begin * w);
+  if (!p_.gradients.k) return;
+  kernels_.add_to_keys(rows_.queries(first_row), rows_.query_step(), num_rows, dscore + rows.begin * w, keys_.dkeys(group),
+                       keys_.dkey_width());
+}
+
+/// Counted from the tile's first, by whole panels; none: all are before the end of an empty range.
+template <class T>
+KeyRange BackwardPart<T>::rows_that_see(const RowTile& tile, const KeyRange& keys) const noexcept {
+  const auto sees = [&](std::int64_t row) { return !is_empty(common(rows_.range(tile.first_row + row), keys)); };
+  std::int64_t begin = 0, end = tile.num_rows;
+  while (begin < end && !sees(begin)) ++begin;
+  if (begin == end) return {0, 0};
+  while (!sees(end - 1)) --end;
+  return {begin / kernels_.panel * kernels_.panel, round_up(end, kernels_.panel)};
+}
+
+template <class T>
+void BackwardPart<T>::weigh(const RowTile& tile, const KeyRange& rows, const KeyRange& keys, std::int64_t group) {
+  const std::int64_t first_row = tile.first_row + rows.begin, w = kernels_.keys;
+  const RowsByKeys<T> scores{rows_.queries(first_row), rows_.query_step(), rows.end - rows.begin, keys_.keys(group),
+                             p_.forward.head_dim};
+  T* const weights = weights_ + rows.begin * w;
+  const bool adds = added_.any(sequence_), caps = p_.forward.options.softcap != 0;
+  if (!adds && !caps && tile.all.begin <= keys.begin && keys.end <= tile.all.end) {
+    return kernels_.weigh(scores, rows_.lse(first_row), weights);
+  }
+  if (adds) load_added(tile, rows, keys);
+  for (std::int64_t row = rows.begin; row < rows.end; ++row) {
+    const KeyRange seen = row < tile.num_rows ? rows_.range(tile.first_row + row) : KeyRange{0, 0};
+    begin_[row] = static_cast<T>(std::clamp<std::int64_t>(seen.begin - keys.begin, 0, w));
+    end_[row] = static_cast<T>(std::clamp<std::int64_t>(seen.end - keys.begin, 0, w));
+  }
+  kernels_.weigh_by_rules(scores, rows_.lse(first_row),
+                          {begin_ + rows.begin, end_ + rows.begin, adds ? added_tile_ + rows.begin * w : nullptr,
+                           static_cast<T>(p_.forward.options.softcap), caps ? slopes_ + rows.begin * w : nullptr},
+                          weights);
+}
+
+template <class T>
+void BackwardPart<T>::load_added(const RowTile& tile, const KeyRange& rows, const KeyRange& keys) {
+  constexpr std::int64_t most_keys = 64;
+  const std::int64_t w = kernels_.keys, num_keys = std::min(w, sequence_.num_keys - keys.begin);
+  double line[most_keys];
+  added_.load_positions(sequence_, keys.begin, num_keys, key_positions_);
+  for (std::int64_t row = rows.begin; row < rows.end; ++row) {
+    T* const to = added_tile_ + row * w;
+    std::fill_n(to, w, T{0});
+    if (row >= tile.num_rows) continue;
+    added_.row(sequence_, rows_.query(tile.first_row + row), rows_.head(tile.first_row + row), keys.begin, num_keys,
+               key_positions_, line);
+    std::transform(line, line + num_keys, to, added_number<T>);
+  }
+}
+
+template <class T>
+void BackwardPart<T>::finish_block(std::int64_t first_key, bool seen, const KeySums<T>& sums) {
+  if (!p_.gradients.k && !p_.gradients.v) return;
+  const std::int64_t block = first_key / keys_.most_keys(), head_dim = p_.forward.head_dim,
+                     value_dim = p_.forward.value_dim;
+  sums.wait_for_turn(block);
+  const bool is_only = sums.num_parts == 1;
+  for (std::int64_t key = 0; key < keys_.num_keys(); ++key) {
+    T* const dkey = is_only ? dkey_ : sums.dkeys + (first_key + key) * head_dim;
+    T* const dvalue = is_only ? dvalue_ : sums.dvalues + (first_key + key) * value_dim;
+    if (sums.is_first()) {
+      std::fill_n(dkey, head_dim, T{0});
+      std::fill_n(dvalue, value_dim, T{0});
+    }
+    if (seen) {
+      if (key % kernels_.keys == 0) keys_.finish_group(key / kernels_.keys);
+      keys_.add_dkey(key % kernels_.keys, dkey);
+      keys_.add_dvalue(key % kernels_.keys, dvalue);
+    }
+    if (sums.is_last()) {
+      keys_.store_dkey(key, dkey);
+      keys_.store_dvalue(key, dvalue);
+    }
+  }
+  sums.pass_turn(block);
+}
+
+template class BackwardPart<float>;
+template class BackwardPart<double>;
+
+}  // namespace rotary
