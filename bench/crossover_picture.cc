@@ -18,9 +18,10 @@ struct Style {
 };
 
 Style style(std::size_t curve) {
-  constexpr Style styles[] = {{Tone::ink, ""},   {Tone::accent, ""},  {Tone::main, ""},
-                              {Tone::other, ""}, {Tone::main, "7 4"}, {Tone::other, "7 4"}};
-  return styles[std::min(curve, std::size(styles) - 1)];
+  if (curve == 0) return {Tone::ink, ""};
+  constexpr Tone tones[] = {Tone::accent, Tone::main, Tone::other};
+  constexpr const char* dashes[] = {"", "7 4", "2 3", "10 3 2 3"};
+  return {tones[(curve - 1) % 3], dashes[(curve - 1) / 3 % 4]};
 }
 
 std::string length_words(double length) {

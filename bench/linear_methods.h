@@ -1,9 +1,10 @@
 // The methods of linear attention that benchmarks name, and something to attend to.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <optional>
-#include <string>
+#include <string_view>
 #include <vector>
 
 #include "rotary/frequencies.hpp"
@@ -22,31 +23,45 @@ inline std::vector<float> numbers(std::int64_t count, unsigned seed) {
   return values;
 }
 
-inline Rotation half_rotation() {
-  return Rotation({.head_dim = width, .pairing_in = Pairing::half, .inv_freq = default_frequencies(10000, width).inv_freq});
+inline Rotation half_rotation(std::int64_t head_dim = width) {
+  return Rotation(
+      {.head_dim = head_dim, .pairing_in = Pairing::half, .inv_freq = default_frequencies(10000, head_dim).inv_freq});
 }
 
-/// roformer, elu, cosformer, performer (64 features), taylor2: causal, with what its options refer to.
+/// The methods of `rotary attend --linear`.
+inline constexpr const char* linear_methods[] = {"roformer",  "elu",          "rotated",   "pair-norms", "lrpe",
+                                                 "retention", "one-plus-cos", "cosformer", "performer",  "performer-relu",
+                                                 "taylor2"};
+
+/// One of them by its name, causal, with what its options refer to. A Performer has as many features as channels.
 class LinearMethod {
  public:
-  explicit LinearMethod(const std::string& name) {
+  explicit LinearMethod(std::string_view name, std::int64_t num_kv_heads = 1) {
     options.is_causal = true;
-    if (name == "elu") return;
-    if (name == "cosformer") {
-      rotation_.emplace(cosformer_rotation(width, 1 << 20));
-      options.feature_map.features = Features::relu;
-      options.rotate = Rotate::lifted;
-      options.normalizer = Normalizer::rotated;
-    } else {
-      rotation_.emplace(half_rotation());
-      if (name != "roformer") options.rotate = Rotate::before_map;
-      if (name == "taylor2") options.feature_map.features = Features::taylor2;
-      if (name == "performer") {
-        projection_ = favor_projection(width, width, 1);
-        options.feature_map = {.features = Features::favor_plus, .projection = {projection_.data(), "ND", {width, width}}};
-      }
+    const bool lifted = name == "cosformer" || name == "lrpe";
+    const bool of_features = name == "roformer" || name == "rotated" || name == "pair-norms" || name == "retention";
+    if (name == "cosformer") rotation_.emplace(cosformer_rotation(width, 1 << 20));
+    else if (name != "elu") rotation_.emplace(half_rotation(lifted ? 2 * width : width));
+    if (rotation_) options.rotation = &*rotation_;
+    options.rotate = lifted ? Rotate::lifted : of_features ? Rotate::after_map : Rotate::before_map;
+    if (name == "rotated" || name == "cosformer") options.normalizer = Normalizer::rotated;
+    if (name == "pair-norms") options.normalizer = Normalizer::pair_norms;
+    if (name == "lrpe" || name == "retention") options.normalizer = Normalizer::none;
+    FeatureMap& map = options.feature_map;
+    if (name == "cosformer") map.features = Features::relu;
+    if (name == "one-plus-cos") map.features = Features::one_plus_cos;
+    if (name == "taylor2") map.features = Features::taylor2;
+    if (name == "performer" || name == "performer-relu") {
+      projection_ = favor_projection(width, width, 1);
+      map = {.features = name == "performer" ? Features::favor_plus : Features::favor_relu,
+             .projection = {projection_.data(), "ND", {width, width}},
+             .epsilon = name == "performer" ? 0 : 1e-3};
     }
-    options.rotation = &*rotation_;
+    if (name == "retention") {
+      map.features = Features::identity;
+      for (std::int64_t h = 0; h < num_kv_heads; ++h) decay_.push_back(1 - std::exp2(static_cast<double>(-5 - h)));
+      options.decay = {decay_.data(), "H", {num_kv_heads}};
+    }
   }
   LinearMethod(const LinearMethod&) = delete;
   LinearMethod& operator=(const LinearMethod&) = delete;
@@ -60,7 +75,7 @@ class LinearMethod {
 
  private:
   std::optional<Rotation> rotation_;
-  std::vector<double> projection_;
+  std::vector<double> projection_, decay_;
 };
 
 /// q, k, v of some heads, each head's tokens side by side.
