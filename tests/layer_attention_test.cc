@@ -107,8 +107,9 @@ TEST_F(PlainAttention, IsThatOfLlamaAtAnyLength) {
 TEST_F(PlainAttention, EndsWhereAWindowHidesAKey) {
   const auto mistral = model(R"({"model_type": "mistral", "rope_theta": 10000, "sliding_window": 100})");
   require_plain_attention("attend", mistral.layer(0), 100, 100);
-  EXPECT_EQ(refusal(mistral.layer(0), 101, 101),
-            "attend: the layer's sliding window of 100 keys hides some of the 101, which linear attention does not have");
+  EXPECT_EQ(
+      refusal(mistral.layer(0), 101, 101),
+      "attend: the layer's sliding window of 100 keys can hide some of the 101, which linear attention does not have");
 }
 
 /// 64 keys on each side, 129 in all: the first of 66 keys is hidden from the last.
@@ -125,7 +126,10 @@ TEST_F(PlainAttention, EndsWhereAChunkDoes) {
   const auto llama4 = model(R"({"model_type": "llama4_text", "attention_chunk_size": 100, "rope_theta": 500000,
                                 "use_qk_norm": false})");
   require_plain_attention("attend", llama4.layer(0), 100, 100);
-  EXPECT_NE(refusal(llama4.layer(0), 101, 101).find("chunks of 100 positions"), std::string::npos);
+  EXPECT_EQ(refusal(llama4.layer(0), 101, 101),
+            "attend: the layer's chunks of 100 positions, of 101, hide keys of other chunks, which linear attention does "
+            "not have");
+  EXPECT_NE(refusal(llama4.layer(0), 37, 101).find("chunks of 100 positions, of 101"), std::string::npos);
 }
 
 TEST_F(PlainAttention, EndsWhereQueriesAreScaledByTheirPosition) {

@@ -68,12 +68,12 @@ void require_plain_attention(const char* operation, const LayerRotation& layer, 
                              std::int64_t length) {
   const std::int64_t window = layer.sliding_window(), chunk = layer.attention_chunk_size();
   if (window != 0 && num_keys > keys_before(layer) + 1) {
-    fail_unsupported(operation, "the layer's sliding window of ", window, " keys hides some of the ", num_keys,
+    fail_unsupported(operation, "the layer's sliding window of ", window, " keys can hide some of the ", num_keys,
                      ", which linear attention does not have");
   }
-  if (chunk != 0 && num_keys > chunk) {
-    fail_unsupported(operation, "the layer's chunks of ", chunk, " positions hide some of the ", num_keys,
-                     " keys, which linear attention does not have");
+  if (chunk != 0 && length > chunk) {
+    fail_unsupported(operation, "the layer's chunks of ", chunk, " positions, of ", length,
+                     ", hide keys of other chunks, which linear attention does not have");
   }
   if (length > 0 && layer.query_temperature().at(static_cast<double>(length - 1)) != 1) {
     fail_unsupported(operation, "the layer multiplies queries by a factor of their position, ",

@@ -30,8 +30,8 @@ class LayerAttention {
   std::vector<double> temperatures_;  // per batch row and token; empty: all 1
 };
 
-/// Throws Error (unsupported) where a layer has any of these and it changes the result, for so many keys or for positions
-/// below `length`: what linear attention does not have.
+/// Throws Error (unsupported) where a layer has any of these, which linear attention does not have, and it can change the
+/// result: for so many keys at positions below `length`.
 void require_plain_attention(const char* operation, const LayerRotation& layer, std::int64_t num_keys, std::int64_t length);
 
 }  // namespace rotary
