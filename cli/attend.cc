@@ -217,7 +217,8 @@ void add_attend(CLI::App& program, Command& command) {
   app->add_flag("--lse", options->lse, "Write lse too: the logarithm of each query's sum");
   add_precision(*app, options->precision);
   options->bias.add_to(*app);
-  app->add_option("--padding", options->padding, "Tensor of FILE, or a file, of booleans: true for a key that is a token");
+  app->add_option("--padding", options->padding, "Tensor of FILE, or a file, of booleans: true for a key that is a token")
+      ->check(not_empty());
   options->rules.add_to(*app);
   options->linear.add_to(*app);
   options->threads.add_to(*app);

@@ -66,6 +66,7 @@ void LinearOptions::add_to(CLI::App& app) {
       "roformer, rotated, pair-norms: the features (default: elu, which is elu + 1)"));
   auto* projection_option = with_linear(
       app.add_option("--projection", projection, "performer: tensor of FILE, or a file, with a row per feature"));
+  projection_option->check(not_empty());
   auto* features_option = with_linear(app.add_option("--features", num_features, "performer: how many features to draw"));
   features_option->check(at_least(1))->excludes(projection_option);
   with_linear(app.add_option("--seed", seed, "performer: draw them from this seed (default: 0)"))

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "command.h"
 #include "rotary/error.hpp"
 
 namespace rotary::cli {
@@ -45,7 +46,8 @@ void BiasOptions::add_to(CLI::App& app) {
   auto* tensor =
       app.add_option("--mask", mask,
                      "Tensor of FILE, or a file, of numbers to add to the scores, or of booleans, true where a key\n"
-                     "is seen: queries x keys, before them heads, before those batch rows");
+                     "is seen: queries x keys, before them heads, before those batch rows")
+          ->check(not_empty());
   app.add_flag("--alibi", alibi, "Add ALiBi's bias to the scores, in place of a rotation")->excludes(tensor);
 }
 

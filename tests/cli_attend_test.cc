@@ -260,11 +260,11 @@ TEST_F(AttendLinear, DrawsTheSameFeaturesFromTheSameSeed_A5) {
   }
 }
 
-/// q, k and v, all of the same shape.
+/// q, k and v of one width; without a v, ones.
 void write_rows(const std::string& path, const std::vector<float>& q, const std::vector<float>& k,
-                const std::vector<bool>& tokens) {
+                const std::vector<bool>& tokens, std::vector<float> v = {}) {
   const auto length = static_cast<std::int64_t>(tokens.size()), width = static_cast<std::int64_t>(k.size()) / length;
-  const std::vector<float> v(k.size(), 1);
+  v.resize(k.size(), 1);
   const auto mask = std::make_unique<bool[]>(tokens.size());
   std::copy(tokens.begin(), tokens.end(), mask.get());
   const auto rows = [&](const std::vector<float>& x) {
@@ -304,12 +304,15 @@ TEST_F(AttendLinear, SaysWhereResultsAreNoNumbers) {
 
 /// Cross attention: queries stand nowhere, and need not be as many as keys.
 TEST_F(AttendLinear, TakesAnyNumberOfQueriesWhereNothingTurns) {
-  const std::vector<float> k = {1, 2, 3, 4, 5, 6};
-  write_rows(made("in.npz"), {1, 2}, k, {true, true, true});
+  // elu + 1 of the query is (2, 3), of the keys (2, 3), (4, 5), (6, 7): products 13, 23 and 33
+  write_rows(made("in.npz"), {1, 2}, {1, 2, 3, 4, 5, 6}, {true, true, true}, {69, 0, 0, 69, 0, 0});
   const std::string how = "attend " + made("in.npz") + " --axes SD -o " + made("out.npz");
   const Result result = run(how + " --causal none --linear elu");
   EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_EQ(stored_values(written()), (std::vector<double>{1, 1}));
+  const std::vector<double> out = stored_values(written());
+  ASSERT_EQ(out.size(), 2u);
+  EXPECT_NEAR(out[0], 13, 1e-5);
+  EXPECT_NEAR(out[1], 23, 1e-5);
   expect_error(2, how + " --causal top_left --linear elu", "as many queries as keys");
   expect_error(2, how + " --causal none --linear roformer --base 10000 --head-dim 2 --pairing half", "--q-offset");
 }
