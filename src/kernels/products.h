@@ -13,7 +13,8 @@ struct RowsAhead {
   std::int64_t rows = 0, row_bytes = 0, step_bytes = 0;
 };
 
-/// out = x y, or out += x y, and then times a factor per row. Steps count elements from row to row. The sum of an element runs over x in order.
+/// out = x y, or out += x y, and then times a factor per row. Steps count elements from row to row. The sum of an element runs
+/// over x in order.
 template <class T>
 struct Product {
   std::int64_t rows, inner, columns;
