@@ -223,8 +223,9 @@ TEST_F(RulesOfAModel, AreRefusedToLinearAttentionWhereTheyHideKeys) {
     return "attend " + golden("mha_causal") + " --model " +
            config(R"("model_type": "mistral", "rope_theta": 10000, "sliding_window": )" + std::string(window)) + linear;
   };
-  expect_error(4, with_window("9"),
-               "attend: the layer's sliding window of 9 keys can hide some of the 33, which linear attention does not have");
+  expect_error(
+      4, with_window("9"),
+      "attend: the layer's sliding window of 9 keys can hide some of the 33, which linear attention does not have");
   EXPECT_EQ(run(with_window("33")).code, 0);
 }
 
