@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "rotary/angles.hpp"
+#include "rotary/attention.hpp"
 #include "rotary/export.hpp"
 #include "rotary/parallel.hpp"
 #include "rotary/rotation.hpp"
@@ -115,5 +116,23 @@ class ROTARY_API KvCache {
   friend struct KvCacheAccess;
   KvState* state_;
 };
+
+/// attention() over cached keys and values, for prefill and decode: batch row b of q (or packed sequence b, with
+/// options.cu_seqlens) attends to sequences[b] of the cache, whatever their lengths; a sequence may come twice. The keys of
+/// these queries must have been appended already.
+///
+/// The queries turn by the cache's rotation. Without options.q_positions each stands where its own token does: query i of m
+/// at the position of token num_tokens - m + i, which there must be. `causal` is Causal::bottom_right as a rule (it says
+/// nothing where there is one query). A window is not the cache's by itself: give options.window_left.
+///
+/// Everything else is as attention() has it. K of attn_mask is the largest number of tokens, or of packed sequences that of
+/// all. Refused are options that only two tensors could need: rotation, precision, table, k_positions, k_cu_seqlens,
+/// k_document_ids, key_padding_mask.
+ROTARY_API void attention(const ConstTensorView& q, const KvCache& cache, const std::vector<std::int64_t>& sequences,
+                          const TensorView& out, const AttentionOptions& options = {});
+/// What options.workspace must have for such a call.
+ROTARY_API std::int64_t attention_workspace_bytes(const ConstTensorView& q, const KvCache& cache,
+                                                  const std::vector<std::int64_t>& sequences, const TensorView& out,
+                                                  const AttentionOptions& options = {});
 
 }  // namespace rotary

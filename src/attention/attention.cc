@@ -7,6 +7,8 @@
 
 #include "attention/aligned_array.h"
 #include "attention/arena.h"
+#include "attention/attend.h"
+#include "attention/decode.h"
 #include "attention/problem.h"
 #include "attention/query_block.h"
 #include "attention/sequences.h"
@@ -95,16 +97,6 @@ std::byte& aligned_workspace(const AttentionOptions& options, std::int64_t num_b
   return *static_cast<std::byte*>(at);
 }
 
-template <class T>
-void attend(const AttentionProblem& problem) {
-  const AttentionTasks<T> tasks(problem);
-  if (problem.options.workspace != nullptr) {
-    return tasks.run(aligned_workspace(problem.options, tasks.num_bytes()));
-  }
-  const AlignedArray<std::byte> memory = unset_array<std::byte>(tasks.num_bytes());
-  tasks.run(memory[0]);
-}
-
 bool computes_in_double(const AttentionProblem& p) noexcept {
   for (const DType dtype : {p.q.dtype(), p.k.dtype(), p.v.dtype(), p.out.dtype()}) {
     if (dtype == DType::f64) return true;
@@ -112,7 +104,29 @@ bool computes_in_double(const AttentionProblem& p) noexcept {
   return false;
 }
 
+/// body(way): the way that suits the problem, which says num_bytes() and does run(memory).
+template <class Body>
+auto with_way(const AttentionProblem& p, const Body& body) {
+  if (computes_in_double(p)) return body(AttentionTasks<double>(p));
+  if (is_decode(p)) return body(DecodeTasks(p));
+  return body(AttentionTasks<float>(p));
+}
+
 }  // namespace
+
+void attend(const AttentionProblem& p) {
+  if (p.out.num_elements() == 0) return;
+  with_way(p, [&](const auto& way) {
+    if (p.options.workspace != nullptr) return way.run(aligned_workspace(p.options, way.num_bytes()));
+    const AlignedArray<std::byte> memory = unset_array<std::byte>(way.num_bytes());
+    way.run(memory[0]);
+  });
+}
+
+std::int64_t attend_workspace_bytes(const AttentionProblem& p) {
+  if (p.out.num_elements() == 0) return 0;
+  return Arena::alignment + with_way(p, [](const auto& way) { return way.num_bytes(); });
+}
 
 const char* name(Causal causal) noexcept {
   switch (causal) {
@@ -125,18 +139,12 @@ const char* name(Causal causal) noexcept {
 
 void attention(const ConstTensorView& q, const ConstTensorView& k, const ConstTensorView& v, const TensorView& out,
                const AttentionOptions& options) {
-  const AttentionProblem problem = check_attention(q, k, v, out, options);
-  if (out.num_elements() == 0) return;
-  if (computes_in_double(problem)) attend<double>(problem);
-  else attend<float>(problem);
+  attend(check_attention(q, k, v, out, options));
 }
 
 std::int64_t attention_workspace_bytes(const ConstTensorView& q, const ConstTensorView& k, const ConstTensorView& v,
                                        const TensorView& out, const AttentionOptions& options) {
-  const AttentionProblem problem = check_attention(q, k, v, out, options);
-  if (out.num_elements() == 0) return 0;
-  return Arena::alignment + (computes_in_double(problem) ? AttentionTasks<double>(problem).num_bytes()
-                                                         : AttentionTasks<float>(problem).num_bytes());
+  return attend_workspace_bytes(check_attention(q, k, v, out, options));
 }
 
 }  // namespace rotary

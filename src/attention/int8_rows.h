@@ -32,7 +32,7 @@ inline float to_int8(const float* x, std::int64_t length, std::int8_t* to) noexc
 
 template <class T>
 void from_int8(const std::int8_t* from, float scale, std::int64_t length, T* x) noexcept {
-  for (std::int64_t i = 0; i < length; ++i) x[i] = static_cast<T>(scale * static_cast<float>(from[i]));
+  for (std::int64_t i = 0; i < length; ++i) x[i] = static_cast<T>(scale) * static_cast<T>(from[i]);
 }
 
 }  // namespace rotary

@@ -40,6 +40,8 @@ class KvBlocks {
     return positions_.get() + (block * block_size_ + slot) * num_axes_;
   }
   int num_axes() const noexcept { return num_axes_; }
+  std::int64_t key_bytes() const noexcept { return key_bytes_; }  ///< from slot to slot
+  std::int64_t value_bytes() const noexcept { return value_bytes_; }
 
   TensorView keys(std::int32_t block) const;    ///< "HSD"
   TensorView values(std::int32_t block) const;  ///< "HSD"

@@ -98,6 +98,7 @@ void resolve_positions(AttentionProblem& p, const AttentionNames& names) {
   const RotateOptions angles{.precision = o.precision, .table = o.table};
   const bool row_per_token = o.table != nullptr && o.table->per_token();
   p.q_angles.emplace(names.q_positions, rotation, row_per_token ? o.q_positions : q_positions, queries, angles);
+  if (p.cached != nullptr) return;
   p.k_angles.emplace(names.k_positions, rotation, row_per_token ? o.k_positions : k_positions, keys, angles);
 }
 
@@ -117,7 +118,8 @@ double AttentionProblem::sink(std::int64_t head) const noexcept {
 }
 
 AttentionProblem check_attention_inputs(const AttentionNames& names, const ConstTensorView& q, const ConstTensorView& k,
-                                        const ConstTensorView& v, const TensorView& out, const AttentionOptions& options) {
+                                        const ConstTensorView& v, const TensorView& out, const AttentionOptions& options,
+                                        const CachedSequences* cached) {
   active_isa();  // here, where it may throw: kernels may not
   AttentionProblem p{.operation = names.operation,
                      .q = q,
@@ -137,7 +139,8 @@ AttentionProblem check_attention_inputs(const AttentionNames& names, const Const
                      .q_angles = {},
                      .k_angles = {},
                      .q_positions = {},
-                     .k_positions = {}};
+                     .k_positions = {},
+                     .cached = cached};
   check_tensor(p, q, "q");
   check_tensor(p, k, "k");
   check_tensor(p, v, "v");
@@ -206,9 +209,9 @@ void check_workspace(const AttentionProblem& p) {
 }  // namespace
 
 AttentionProblem check_attention(const ConstTensorView& q, const ConstTensorView& k, const ConstTensorView& v,
-                                 const TensorView& out, const AttentionOptions& options) {
+                                 const TensorView& out, const AttentionOptions& options, const CachedSequences* cached) {
   constexpr AttentionNames names{"attention", "attention, q_positions", "attention, k_positions"};
-  AttentionProblem p = check_attention_inputs(names, q, k, v, out, options);
+  AttentionProblem p = check_attention_inputs(names, q, k, v, out, options, cached);
   check_attention_result(p, out, "out");
   check_attention_written(p, out, "out");
   if (options.lse) {

@@ -10,6 +10,8 @@
 
 namespace rotary {
 
+class CachedSequences;
+
 /// What errors call an operation, and its positions.
 struct AttentionNames {
   const char *operation, *q_positions, *k_positions;
@@ -27,6 +29,7 @@ struct AttentionProblem {
   double scale;                                            // without temperatures
   std::optional<TokenAngles> q_angles, k_angles;           // none: nothing turns
   std::optional<TokenPositions> q_positions, k_positions;  // where something beside the rotation counts positions
+  const CachedSequences* cached;                           // nullptr, or what is read, turned already, in place of k and v
 
   bool is_packed() const noexcept { return token_axis == 'T'; }
   std::int64_t heads_per_kv_head() const noexcept { return num_q_heads / num_kv_heads; }
@@ -36,13 +39,16 @@ struct AttentionProblem {
   double sink(std::int64_t head) const noexcept;
 };
 
-/// Throws Error (invalid_argument) naming the rule that the arguments break; Error (unsupported) as TokenAngles does.
+/// Throws Error (invalid_argument) naming the rule that the arguments break; Error (unsupported) as TokenAngles does. k and v
+/// have the shapes of what is cached, where it is.
 AttentionProblem check_attention(const ConstTensorView& q, const ConstTensorView& k, const ConstTensorView& v,
-                                 const TensorView& out, const AttentionOptions& options);
+                                 const TensorView& out, const AttentionOptions& options,
+                                 const CachedSequences* cached = nullptr);
 
 // Parts of that, each of which throws like it. The first makes a problem without a look at `out` and lse.
 AttentionProblem check_attention_inputs(const AttentionNames& names, const ConstTensorView& q, const ConstTensorView& k,
-                                        const ConstTensorView& v, const TensorView& out, const AttentionOptions& options);
+                                        const ConstTensorView& v, const TensorView& out, const AttentionOptions& options,
+                                        const CachedSequences* cached = nullptr);
 /// Shaped like out.
 void check_attention_result(const AttentionProblem& problem, const ConstTensorView& view, const char* what);
 /// A number per query and head, like lse.

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "attention/cached_sequences.h"
 #include "attention/finite.h"
 #include "base/element.h"
 
@@ -26,7 +27,7 @@ QueryBlock<T>::QueryBlock(const AttentionProblem& problem, Arena& arena)
       padded_value_dim_(round_up(problem.value_dim, kernels_.panel)),
       visible_(problem),
       added_(problem),
-      query_rows_(problem.q, problem.q_angles, arena),
+      query_rows_(problem.q, problem.q_angles, arena, problem.cached != nullptr),
       key_rows_(problem.k, problem.k_angles, arena),
       value_rows_(problem.v),
       out_rows_(problem.out) {
@@ -143,10 +144,22 @@ void QueryBlock<T>::attend_tile(std::int64_t first_key) {
 }
 
 template <class T>
+void QueryBlock<T>::load_key(std::int64_t key) {
+  if (p_.cached != nullptr) p_.cached->load_key(sequence_.number, key, kv_head_, row_);
+  else key_rows_.load(sequence_.row, sequence_.first_key + key, kv_head_, row_);
+}
+
+template <class T>
+void QueryBlock<T>::load_value(std::int64_t key) {
+  if (p_.cached != nullptr) p_.cached->load_value(sequence_.number, key, kv_head_, row_);
+  else value_rows_.load(sequence_.row, sequence_.first_key + key, kv_head_, row_);
+}
+
+template <class T>
 void QueryBlock<T>::load_keys(std::int64_t first_key, const KeyRange& part) {
-  const std::int64_t panel = kernels_.panel, first_token = sequence_.first_key + first_key;
+  const std::int64_t panel = kernels_.panel;
   for (std::int64_t i = part.begin; i < round_up(part.end, panel); ++i) {
-    if (i < part.end) key_rows_.load(sequence_.row, first_token + i, kv_head_, row_);
+    if (i < part.end) load_key(first_key + i);
     else std::fill_n(row_, p_.head_dim, T{0});
     T* const column = keys_ + i / panel * panel * p_.head_dim + i % panel;
     for (std::int64_t d = 0; d < p_.head_dim; ++d) column[d * panel] = row_[d];
@@ -155,11 +168,11 @@ void QueryBlock<T>::load_keys(std::int64_t first_key, const KeyRange& part) {
 
 template <class T>
 void QueryBlock<T>::load_values(std::int64_t first_key, const KeyRange& part) {
-  const std::int64_t panel = kernels_.panel, first_token = sequence_.first_key + first_key;
+  const std::int64_t panel = kernels_.panel;
   std::fill(row_ + p_.value_dim, row_ + padded_value_dim_, T{0});
   num_not_finite_ = 0;
   for (std::int64_t i = part.begin; i < part.end; ++i) {
-    value_rows_.load(sequence_.row, first_token + i, kv_head_, row_);
+    load_value(first_key + i);
     if (!all_finite(row_, p_.value_dim)) {
       not_finite_[num_not_finite_++] = i;
       std::fill_n(row_, p_.value_dim, T{0});
@@ -230,7 +243,7 @@ void QueryBlock<T>::add_not_finite(RowTile& tile, std::int64_t first_key) {
   const bool* sees = sees_not_finite_;
   for (std::int64_t n = 0; n < num_not_finite_; ++n) {
     const std::int64_t i = not_finite_[n];
-    value_rows_.load(sequence_.row, sequence_.first_key + first_key + i, kv_head_, row_);
+    load_value(first_key + i);
     for (std::int64_t r = 0; r < kernels_.rows; ++r) {
       if (!*sees++) continue;
       const T weight = scores_[i * kernels_.rows + r];  // may have become 0: times infinity that is NaN

@@ -62,6 +62,8 @@ class QueryBlock {
 
   // Below, first_key is that of a key tile, and `part` what is needed of the tile.
   void attend_tile(std::int64_t first_key);
+  void load_key(std::int64_t key);  // into row_
+  void load_value(std::int64_t key);
   void load_keys(std::int64_t first_key, const KeyRange& part);
   void load_values(std::int64_t first_key, const KeyRange& part);
   void attend(RowTile& tile, std::int64_t first_key, const KeyRange& part);

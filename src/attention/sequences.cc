@@ -1,11 +1,13 @@
 #include "attention/sequences.h"
 
+#include "attention/cached_sequences.h"
 #include "attention/visible_keys.h"
 
 namespace rotary {
 
 AttentionSequence sequence_tokens(const AttentionProblem& p, std::int64_t n) noexcept {
   AttentionSequence s{};
+  s.number = n;
   if (p.is_packed()) {
     const ConstTensorView& q_ends = p.options.cu_seqlens;
     const ConstTensorView& k_ends = p.options.k_cu_seqlens ? p.options.k_cu_seqlens : q_ends;
@@ -17,7 +19,7 @@ AttentionSequence sequence_tokens(const AttentionProblem& p, std::int64_t n) noe
   } else {
     s.row = n;
     s.num_queries = p.num_queries;
-    s.num_keys = p.num_keys;
+    s.num_keys = p.cached != nullptr ? p.cached->at(n).num_tokens : p.num_keys;
   }
   return s;
 }

@@ -26,10 +26,10 @@ inline KeyRange hull(const KeyRange& a, const KeyRange& b) noexcept {
   return {std::min(a.begin, b.begin), std::max(a.end, b.end)};
 }
 
-/// A batch row, or one of the packed sequences (then row is 0). Its queries and keys count from 0; first_query and
-/// first_key say where they begin in the tensors.
+/// A batch row, or one of the packed sequences (then row is 0); `number` counts either. Its queries and keys count from 0;
+/// first_query and first_key say where they begin in the tensors.
 struct AttentionSequence {
-  std::int64_t row, first_query, num_queries, first_key, num_keys;
+  std::int64_t number, row, first_query, num_queries, first_key, num_keys;
   std::int64_t prefix_length;
   KeyRange tokens;  // the keys outside are padding
   // Whether a rule hides a key between two keys that it shows: such a rule makes no range of keys.

@@ -6,7 +6,7 @@
 namespace rotary {
 
 template <class T>
-TurnedRows<T>::TurnedRows(const ConstTensorView& x, const std::optional<TokenAngles>& angles, Arena& arena)
+TurnedRows<T>::TurnedRows(const ConstTensorView& x, const std::optional<TokenAngles>& angles, Arena& arena, bool as_written)
     : rows_(x), angles_(angles ? &*angles : nullptr), width_(x.size('D')) {
   if (angles_ == nullptr) return;
   const Rotation& rotation = angles_->rotation();
@@ -18,13 +18,18 @@ TurnedRows<T>::TurnedRows(const ConstTensorView& x, const std::optional<TokenAng
   sin_ = arena.take<T>(rotation.num_pairs());
   forward_.arranged = arena.take<T>(arranged_size(kernel_.format));
   back_.arranged = arena.take<T>(arranged_size(kernel_.format));
-  if (rotation.pairing_in() != Pairing::listed) {
-    slice_ = rotation.rotary_offset();
-    return;
+  const bool is_listed = rotation.pairing_in() == Pairing::listed;
+  const bool moves = as_written && (is_listed || rotation.pairs_in() != rotation.pairs_out());
+  if (!is_listed) slice_ = rotation.rotary_offset();
+  if (is_listed || moves) in_order_ = arena.take<T>(width_);
+  if (is_listed) {
+    pairs_first_ = arena.take<std::int64_t>(width_);
+    if (!arena.only_counts()) list_pairs_first(rotation);
   }
-  in_order_ = arena.take<T>(width_);
-  pairs_first_ = arena.take<std::int64_t>(width_);
-  if (!arena.only_counts()) list_pairs_first(rotation);
+  if (moves) {
+    written_ = arena.take<std::int64_t>(width_);
+    if (!arena.only_counts()) list_written(rotation);
+  }
 }
 
 /// First members of the pairs, second members, then what does not turn.
@@ -41,11 +46,24 @@ void TurnedRows<T>::list_pairs_first(const Rotation& rotation) noexcept {
 }
 
 template <class T>
+void TurnedRows<T>::list_written(const Rotation& rotation) noexcept {
+  const std::int64_t num_pairs = rotation.num_pairs();
+  for (std::int64_t i = 0; i < width_; ++i) written_[i] = pairs_first_ != nullptr ? pairs_first_[i] : i;
+  for (std::int64_t j = 0; j < num_pairs; ++j) {
+    const Pair& in = rotation.pairs_in()[static_cast<std::size_t>(j)];
+    const Pair& out = rotation.pairs_out()[static_cast<std::size_t>(j)];
+    written_[pairs_first_ != nullptr ? j : in.first] = out.first;
+    written_[pairs_first_ != nullptr ? num_pairs + j : in.second] = out.second;
+  }
+}
+
+template <class T>
 void TurnedRows<T>::load(std::int64_t batch, std::int64_t token, std::int64_t head, T* row) {
   rows_.load(batch, token, head, row);
   if (angles_ == nullptr) return;
   if (pairs_first_ != nullptr) bring_pairs_forward(row);
   turn(forward_, false, batch, token, row);
+  if (written_ != nullptr) bring_as_written(row);
 }
 
 /// The transpose: the angle is negated and the amplitude kept.
@@ -80,6 +98,12 @@ template <class T>
 void TurnedRows<T>::bring_pairs_back(T* row) noexcept {
   std::copy_n(row, width_, in_order_);
   for (std::int64_t i = 0; i < width_; ++i) row[pairs_first_[i]] = in_order_[i];
+}
+
+template <class T>
+void TurnedRows<T>::bring_as_written(T* row) noexcept {
+  std::copy_n(row, width_, in_order_);
+  for (std::int64_t i = 0; i < width_; ++i) row[written_[i]] = in_order_[i];
 }
 
 template class TurnedRows<float>;

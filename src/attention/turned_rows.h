@@ -16,12 +16,13 @@ namespace rotary {
 template <class T>
 class TurnedRows {
  public:
-  /// Without angles the rows are as they are. Refers to all its arguments.
-  TurnedRows(const ConstTensorView& x, const std::optional<TokenAngles>& angles, Arena& arena);
+  /// Without angles the rows are as they are. Refers to all its arguments. `as_written`: channels come as rotate() writes
+  /// them, to meet keys that it has written.
+  TurnedRows(const ConstTensorView& x, const std::optional<TokenAngles>& angles, Arena& arena, bool as_written = false);
 
   void load(std::int64_t batch, std::int64_t token, std::int64_t head, T* row);
 
-  /// From a gradient with respect to what load() gives to the one with respect to what it reads, in place.
+  /// From a gradient with respect to what load() gives to the one with respect to what it reads, in place. Not `as_written`.
   void turn_back(std::int64_t batch, std::int64_t token, T* gradient);
 
  private:
@@ -33,16 +34,19 @@ class TurnedRows {
 
   void turn(Angles& angles, bool back, std::int64_t batch, std::int64_t token, T* row);
   void list_pairs_first(const Rotation& rotation) noexcept;
+  void list_written(const Rotation& rotation) noexcept;
   void bring_pairs_forward(T* row) noexcept;
   void bring_pairs_back(T* row) noexcept;
+  void bring_as_written(T* row) noexcept;
 
   TensorRows<ConstTensorView> rows_;
   const TokenAngles* angles_;
   std::int64_t width_;
   T *cos_ = nullptr, *sin_ = nullptr;  // of one token, in the order of the pairs
   Angles forward_, back_;
-  T* in_order_ = nullptr;                // a row as it is read, where pairs are listed
+  T* in_order_ = nullptr;                // a row on its way to another order
   std::int64_t* pairs_first_ = nullptr;  // where pairs are listed: which channel comes where
+  std::int64_t* written_ = nullptr;      // where that is another order: the place that rotate() gives to each channel
   RowsToRotate kernel_;
   std::int64_t slice_ = 0;  // the first channel that turns
 };

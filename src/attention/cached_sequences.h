@@ -1,0 +1,63 @@
+// The sequences of a cache that a call attends to: where keys and values come from in place of two tensors.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "attention/int8_rows.h"
+#include "attention/kv_state.h"
+#include "attention/tensor_rows.h"
+
+namespace rotary {
+
+/// Sequence `n` of the call is ids[n] of the cache. Both must outlive this.
+class CachedSequences {
+ public:
+  CachedSequences(KvState& cache, const std::vector<std::int64_t>& ids) noexcept : cache_(cache), ids_(ids) {}
+
+  const KvState& cache() const noexcept { return cache_; }
+  std::int64_t size() const noexcept { return static_cast<std::int64_t>(ids_.size()); }
+  const KvSequence& at(std::int64_t n) const noexcept {
+    return cache_.sequences[static_cast<std::size_t>(ids_[static_cast<std::size_t>(n)])];
+  }
+
+  /// One head's key or value of a token, widened; keys are turned already.
+  template <class T>
+  void load_key(std::int64_t n, std::int64_t token, std::int64_t head, T* row) const noexcept {
+    const auto [block, slot] = place(n, token);
+    const std::byte* const from = cache_.blocks.key(block, head, slot);
+    const std::int64_t width = cache_.options.head_dim;
+    if (!is_int8()) return load_row(cache_.options.dtype, from, 0, 1, width, row);
+    from_int8(reinterpret_cast<const std::int8_t*>(from), *cache_.blocks.key_scale(block, head, slot), width, row);
+  }
+  template <class T>
+  void load_value(std::int64_t n, std::int64_t token, std::int64_t head, T* row) const noexcept {
+    const auto [block, slot] = place(n, token);
+    const std::byte* const from = cache_.blocks.value(block, head, slot);
+    const std::int64_t width = cache_.options.value_dim;
+    if (!is_int8()) return load_row(cache_.options.dtype, from, 0, 1, width, row);
+    from_int8(reinterpret_cast<const std::int8_t*>(from), *cache_.blocks.value_scale(block, head, slot), width, row);
+  }
+  /// num_axes numbers.
+  const double* position(std::int64_t n, std::int64_t token) const noexcept {
+    const auto [block, slot] = place(n, token);
+    return cache_.blocks.position(block, slot);
+  }
+
+ private:
+  struct Place {
+    std::int32_t block;
+    std::int64_t slot;
+  };
+  Place place(std::int64_t n, std::int64_t token) const noexcept {
+    const std::int64_t size = cache_.options.block_size;
+    return {at(n).blocks[static_cast<std::size_t>(token / size)], token % size};
+  }
+
+  bool is_int8() const noexcept { return cache_.options.dtype == DType::i8; }
+
+  KvState& cache_;
+  const std::vector<std::int64_t>& ids_;
+};
+
+}  // namespace rotary

@@ -1,0 +1,292 @@
+#include "attention/decode.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "attention/added_scores.h"
+#include "attention/arena.h"
+#include "attention/cached_sequences.h"
+#include "attention/sequences.h"
+#include "attention/turned_rows.h"
+#include "attention/visible_keys.h"
+#include "base/element.h"
+#include "base/parallel.h"
+#include "kernels/decode.h"
+
+namespace rotary {
+namespace {
+
+constexpr std::int64_t part_keys = 1024;  // of the smallest part
+constexpr std::int64_t most_parts = 8;
+
+DType dtype_of_keys(const AttentionProblem& p) noexcept {
+  return p.cached != nullptr ? p.cached->cache().options.dtype : p.k.dtype();
+}
+
+/// Numbers of a row, with the zeros at its end.
+std::int64_t padded_width(std::int64_t width, DType dtype) noexcept {
+  return round_up(width, decode_row_bytes * 8 / bit_size(dtype));
+}
+
+/// Whether rows along D are in one piece, and whole lines.
+bool rows_fit(const ConstTensorView& x) noexcept {
+  return (x.stride('D') == 1 || x.size('D') == 1) && padded_width(x.size('D'), x.dtype()) == x.size('D');
+}
+
+/// What becomes of some keys: of each head of a group.
+struct Sums {
+  float *out, *max, *sum;
+
+  static Sums take(Arena& arena, std::int64_t heads, std::int64_t value_dim) noexcept {
+    return {arena.take<float>(heads * value_dim), arena.take<float>(heads), arena.take<float>(heads)};
+  }
+};
+
+/// The numbers of a call that every task needs.
+struct Shape {
+  explicit Shape(const AttentionProblem& p) noexcept
+      : dtype(dtype_of_keys(p)),
+        heads(p.heads_per_kv_head()),
+        head_dim(padded_width(p.head_dim, dtype)),
+        value_dim(padded_width(p.value_dim, dtype)) {}
+
+  DType dtype;
+  std::int64_t heads, head_dim, value_dim;
+};
+
+/// Where part `i` of `count` ends; it begins where the one before it ends.
+std::int64_t part_end(const KeyRange& keys, std::int64_t i, std::int64_t count) noexcept {
+  const std::int64_t length = round_up((keys.end - keys.begin + count - 1) / count, decode_keys);
+  return std::min(keys.end, keys.begin + (i + 1) * length);
+}
+
+std::int64_t num_parts(const KeyRange& keys) noexcept {
+  return std::clamp<std::int64_t>((keys.end - keys.begin) / part_keys, 1, most_parts);
+}
+
+/// One thread, and its workspace.
+class Decoder {
+ public:
+  Decoder(const AttentionProblem& problem, Arena& arena)
+      : p_(problem),
+        shape_(problem),
+        visible_(problem),
+        query_rows_(problem.q, problem.q_angles, arena, problem.cached != nullptr),
+        out_rows_(problem.out),
+        queries_(arena.take<float>(shape_.heads * shape_.head_dim)),
+        row_(arena.take<float>(std::max(shape_.head_dim, shape_.value_dim))),
+        scratch_(arena.take<float>(decode_scratch)),
+        steps_(arena.take<DecodeStep>(2)),
+        whole_(Sums::take(arena, shape_.heads, shape_.value_dim)),
+        part_(Sums::take(arena, shape_.heads, shape_.value_dim)) {}
+
+  /// All of it: the query of one sequence, for the heads of one KV head.
+  void attend(const AttentionSequence& s, std::int64_t kv_head) {
+    const KeyRange keys = visible_.range(s, 0);
+    const std::int64_t count = num_parts(keys);
+    attend_part(s, kv_head, 0, count, whole_);
+    for (std::int64_t i = 1; i < count; ++i) {
+      attend_part(s, kv_head, i, count, part_);
+      merge(part_, whole_);
+    }
+    write(s, kv_head, whole_);
+  }
+
+  void attend_part(const AttentionSequence& s, std::int64_t kv_head, std::int64_t i, std::int64_t count, const Sums& sums) {
+    load_queries(s, kv_head);
+    start(kv_head, i == 0, sums);
+    const KeyRange keys = visible_.range(s, 0);
+    const std::int64_t begin = i == 0 ? keys.begin : part_end(keys, i - 1, count), end = part_end(keys, i, count);
+    const DecodeSums to{shape_.dtype, shape_.heads, shape_.head_dim, shape_.value_dim, queries_,
+                        sums.out,     sums.max,     sums.sum,        scratch_};
+    DecodeStep *now = steps_, *next = steps_ + 1;
+    if (begin < end) locate(s, kv_head, begin, end, *now);
+    for (std::int64_t key = begin; key < end; key += decode_keys) {
+      const bool more = key + decode_keys < end;
+      if (more) locate(s, kv_head, key + decode_keys, end, *next);
+      decode_step(*now, more ? next : nullptr, to);
+      std::swap(now, next);
+    }
+  }
+
+  /// Adds what other keys gave.
+  void merge(const Sums& part, const Sums& whole) const noexcept {
+    constexpr float nothing = -std::numeric_limits<float>::infinity();
+    for (std::int64_t h = 0; h < shape_.heads; ++h) {
+      if (part.max[h] == nothing && part.sum[h] == 0) continue;
+      const float max = std::max(part.max[h], whole.max[h]);
+      const float theirs = max == nothing ? 1 : std::exp(part.max[h] - max);
+      const float ours = max == nothing ? 1 : std::exp(whole.max[h] - max);
+      const float* const from = part.out + h * shape_.value_dim;
+      float* const to = whole.out + h * shape_.value_dim;
+      for (std::int64_t d = 0; d < shape_.value_dim; ++d) to[d] = to[d] * ours + from[d] * theirs;
+      whole.sum[h] = whole.sum[h] * ours + part.sum[h] * theirs;
+      whole.max[h] = max;
+    }
+  }
+
+  void write(const AttentionSequence& s, std::int64_t kv_head, const Sums& sums) noexcept {
+    const TensorView& lse = p_.options.lse;
+    for (std::int64_t h = 0; h < shape_.heads; ++h) {
+      const std::int64_t head = kv_head * shape_.heads + h;
+      restore_channels(shape_.dtype, sums.out + h * shape_.value_dim, shape_.value_dim, row_);
+      for (std::int64_t d = 0; d < p_.value_dim; ++d) row_[d] = sums.sum[h] == 0 ? 0 : row_[d] / sums.sum[h];
+      out_rows_.store(row_, s.row, s.first_query, head);
+      if (!lse) continue;
+      const double value = static_cast<double>(sums.max[h]) + std::log(static_cast<double>(sums.sum[h]));
+      store_element(lse.dtype(), lse.data(),
+                    s.row * lse.stride('B') + s.first_query * lse.stride(p_.token_axis) + head * lse.stride('H'), value);
+    }
+  }
+
+ private:
+  void load_queries(const AttentionSequence& s, std::int64_t kv_head) {
+    std::fill(row_ + p_.head_dim, row_ + shape_.head_dim, 0.0f);
+    const auto scale = static_cast<float>(p_.scale_of(s.row, s.first_query));
+    for (std::int64_t h = 0; h < shape_.heads; ++h) {
+      query_rows_.load(s.row, s.first_query, kv_head * shape_.heads + h, row_);
+      for (std::int64_t d = 0; d < p_.head_dim; ++d) row_[d] *= scale;
+      arrange_channels(shape_.dtype, row_, shape_.head_dim, queries_ + h * shape_.head_dim);
+    }
+  }
+
+  /// Of no key; or of the sink, which is a key without a value.
+  void start(std::int64_t kv_head, bool is_first, const Sums& sums) const noexcept {
+    std::fill_n(sums.out, shape_.heads * shape_.value_dim, 0.0f);
+    for (std::int64_t h = 0; h < shape_.heads; ++h) {
+      constexpr double largest = std::numeric_limits<float>::max();
+      const double sink = is_first ? p_.sink(kv_head * shape_.heads + h) : -std::numeric_limits<double>::infinity();
+      sums.max[h] = static_cast<float>(std::isfinite(sink) ? std::clamp(sink, -largest, largest) : sink);
+      sums.sum[h] = std::isfinite(sink) ? 1 : 0;
+    }
+  }
+
+  void locate(const AttentionSequence& s, std::int64_t kv_head, std::int64_t key, std::int64_t end,
+              DecodeStep& step) const noexcept {
+    step.count = std::min(decode_keys, end - key);
+    if (p_.cached != nullptr) return locate_cached(s, kv_head, key, step);
+    const auto from = [&](const ConstTensorView& x, const std::byte** rows) {
+      const std::int64_t size = bit_size(x.dtype()) / 8, token_step = x.stride(p_.token_axis) * size;
+      const std::byte* row = static_cast<const std::byte*>(x.data()) +
+                             (s.row * x.stride('B') + kv_head * x.stride('H')) * size + (s.first_key + key) * token_step;
+      for (std::int64_t i = 0; i < step.count; ++i, row += token_step) rows[i] = row;
+    };
+    from(p_.k, step.keys);
+    from(p_.v, step.values);
+  }
+
+  void locate_cached(const AttentionSequence& s, std::int64_t kv_head, std::int64_t key, DecodeStep& step) const noexcept {
+    const KvBlocks& blocks = p_.cached->cache().blocks;
+    const std::int64_t block_size = p_.cached->cache().options.block_size;
+    const bool has_scales = shape_.dtype == DType::i8;
+    const auto& table = p_.cached->at(s.number).blocks;
+    for_runs(table, block_size, key, key + step.count, decode_keys, [&](const KvRun& run) {
+      const std::int64_t first = run.first - key;
+      const std::byte* const k = blocks.key(run.block, kv_head, run.slot);
+      const std::byte* const v = blocks.value(run.block, kv_head, run.slot);
+      for (std::int64_t i = 0; i < run.count; ++i) {
+        step.keys[first + i] = k + i * blocks.key_bytes();
+        step.values[first + i] = v + i * blocks.value_bytes();
+      }
+      if (!has_scales) return;
+      std::copy_n(blocks.key_scale(run.block, kv_head, run.slot), run.count, step.key_scales + first);
+      std::copy_n(blocks.value_scale(run.block, kv_head, run.slot), run.count, step.value_scales + first);
+    });
+    if (!has_scales) return;  // what lies behind the last key is multiplied by 0
+    std::fill(step.key_scales + step.count, step.key_scales + decode_keys, 1.0f);
+    std::fill(step.value_scales + step.count, step.value_scales + decode_keys, 1.0f);
+  }
+
+  const AttentionProblem& p_;
+  Shape shape_;
+  VisibleKeys visible_;
+  TurnedRows<float> query_rows_;
+  TensorRows<TensorView> out_rows_;
+  float *queries_, *row_, *scratch_;
+  DecodeStep* steps_;
+  Sums whole_, part_;
+};
+
+std::int64_t decoder_bytes(const AttentionProblem& problem) {
+  Arena count;
+  const Decoder decoder(problem, count);
+  return count.num_bytes();
+}
+
+}  // namespace
+
+bool is_decode(const AttentionProblem& p) noexcept {
+  constexpr std::int64_t most_bytes = 64 << 10;
+  const AttentionOptions& o = p.options;
+  if (p.num_kv_heads == 0 || p.heads_per_kv_head() > decode_most_heads || o.softcap != 0) return false;
+  if (p.cached == nullptr && (p.k_angles || p.k.dtype() != p.v.dtype() || !rows_fit(p.k) || !rows_fit(p.v))) return false;
+  if (AddedScores(p).may_add() || decoder_bytes(p) > most_bytes) return false;
+  for (std::int64_t n = 0; n < p.num_sequences; ++n) {
+    if (sequence_tokens(p, n).num_queries > 1) return false;
+  }
+  return true;
+}
+
+DecodeTasks::DecodeTasks(const AttentionProblem& problem)
+    : p_(problem), num_groups_(problem.num_sequences * problem.num_kv_heads), worker_bytes_(decoder_bytes(problem)) {
+  constexpr std::int64_t groups_per_worker = 2;  // fewer, and some threads would wait for others
+  const std::int64_t concurrency = p_.options.executor != nullptr ? p_.options.executor->concurrency() : 1;
+  in_parts_ = concurrency > 1 && num_groups_ < groups_per_worker * concurrency;
+  num_workers_ = std::min(concurrency, in_parts_ ? num_groups_ * most_parts : num_groups_);
+  Arena count;
+  const Shape shape(p_);
+  Sums::take(count, shape.heads, shape.value_dim);
+  sums_bytes_ = count.num_bytes();
+}
+
+std::int64_t DecodeTasks::num_bytes() const noexcept {
+  return num_workers_ * worker_bytes_ + (in_parts_ ? num_groups_ * most_parts * sums_bytes_ : 0);
+}
+
+void DecodeTasks::run(std::byte& memory) const {
+  if (in_parts_) run_parts(&memory);
+  else run_whole(&memory);
+}
+
+void DecodeTasks::run_whole(std::byte* memory) const {
+  parallel_for(p_.options.executor, num_workers_, [&](std::int64_t worker) {
+    Arena own(memory[worker * worker_bytes_]);
+    Decoder decoder(p_, own);
+    for (std::int64_t i = num_groups_ * worker / num_workers_; i < num_groups_ * (worker + 1) / num_workers_; ++i) {
+      const AttentionSequence s = sequence(p_, i / p_.num_kv_heads);
+      if (s.num_queries > 0) decoder.attend(s, i % p_.num_kv_heads);
+    }
+  });
+}
+
+void DecodeTasks::run_parts(std::byte* memory) const {
+  const Shape shape(p_);
+  const VisibleKeys visible(p_);
+  const auto sums = [&](std::int64_t task) {
+    Arena own(memory[num_workers_ * worker_bytes_ + task * sums_bytes_]);
+    return Sums::take(own, shape.heads, shape.value_dim);
+  };
+  const auto on_workers = [&](std::int64_t num_tasks, const auto& body) {
+    parallel_for(p_.options.executor, num_workers_, [&](std::int64_t worker) {
+      Arena own(memory[worker * worker_bytes_]);
+      Decoder decoder(p_, own);
+      for (std::int64_t i = worker; i < num_tasks; i += num_workers_) body(decoder, i);
+    });
+  };
+  on_workers(num_groups_ * most_parts, [&](Decoder& decoder, std::int64_t task) {
+    const std::int64_t group = task / most_parts, i = task % most_parts;
+    const AttentionSequence s = sequence(p_, group / p_.num_kv_heads);
+    const std::int64_t count = num_parts(visible.range(s, 0));
+    if (s.num_queries > 0 && i < count) decoder.attend_part(s, group % p_.num_kv_heads, i, count, sums(task));
+  });
+  on_workers(num_groups_, [&](Decoder& decoder, std::int64_t group) {
+    const AttentionSequence s = sequence(p_, group / p_.num_kv_heads);
+    if (s.num_queries == 0) return;
+    const Sums whole = sums(group * most_parts);
+    for (std::int64_t i = 1; i < num_parts(visible.range(s, 0)); ++i) decoder.merge(sums(group * most_parts + i), whole);
+    decoder.write(s, group % p_.num_kv_heads, whole);
+  });
+}
+
+}  // namespace rotary

@@ -1,0 +1,334 @@
+#include "kernels/decode.h"
+
+#include "kernels/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/decode.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "kernels/exp-inl.h"
+#include "kernels/float16-inl.h"
+#include "kernels/lane_sums-inl.h"
+#include "kernels/unroll-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace rotary {
+namespace HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+using F = Vec<float>;
+
+constexpr auto lanes = static_cast<std::int64_t>(hn::MaxLanes(Tag<float>()));
+#if HWY_TARGET <= HWY_AVX3 || HWY_TARGET == HWY_NEON
+constexpr int registers = 32;
+#else
+constexpr int registers = 16;
+#endif
+/// Heads that are computed together: more would not leave enough registers for their sums.
+constexpr int most_heads_at_once = registers == 32 ? 8 : 4;
+
+// ---- elements ----
+// unit: how many vectors are read at once. Of bfloat16 two, the even channels and the odd ones, which costs least.
+
+template <DType dtype>
+struct Element;
+template <>
+struct Element<DType::f32> {
+  static constexpr int unit = 1, bytes = 4;
+  static HWY_INLINE void load(const std::byte* row, F* x) {
+    x[0] = hn::LoadU(Tag<float>(), reinterpret_cast<const float*>(row));
+  }
+};
+template <>
+struct Element<DType::bf16> {
+  static constexpr int unit = 2, bytes = 2;
+  static HWY_INLINE void load(const std::byte* row, F* x) {
+    float16s::load_bf16_pairs(reinterpret_cast<const std::uint16_t*>(row), x[0], x[1]);
+  }
+};
+template <>
+struct Element<DType::f16> {
+  static constexpr int unit = 1, bytes = 2;
+  static HWY_INLINE void load(const std::byte* row, F* x) {
+    x[0] = float16s::load_f16(reinterpret_cast<const std::uint16_t*>(row));
+  }
+};
+template <>
+struct Element<DType::i8> {
+  static constexpr int unit = 1, bytes = 1;
+  static HWY_INLINE void load(const std::byte* row, F* x) {
+    const hn::Rebind<std::int8_t, Tag<float>> narrow;
+    const hn::RebindToSigned<Tag<float>> wide;
+    const auto numbers = hn::LoadU(narrow, reinterpret_cast<const std::int8_t*>(row));
+    x[0] = hn::ConvertTo(Tag<float>(), hn::PromoteTo(wide, numbers));
+  }
+};
+
+// ---- fetching ahead ----
+
+/// Walks through rows, one line of the cache at a time.
+class Lines {
+ public:
+  Lines(const std::byte* const* rows, std::int64_t count, std::int64_t row_bytes)
+      : rows_(rows), end_(rows + count), row_bytes_(row_bytes) {}
+
+  HWY_INLINE void fetch(std::int64_t count) {
+    for (; count > 0 && rows_ != end_; --count) {
+      __builtin_prefetch(*rows_ + offset_, 0, 2);  // for the second-level cache: the first one is full
+      offset_ += decode_row_bytes;
+      if (offset_ < row_bytes_) continue;
+      offset_ = 0;
+      ++rows_;
+    }
+  }
+
+ private:
+  const std::byte* const* rows_;
+  const std::byte* const* end_;
+  std::int64_t row_bytes_, offset_ = 0;
+};
+
+// ---- scores ----
+
+/// partial[head][key]: vectors whose lanes sum to query . key, for `tile` keys from the `first` on.
+template <DType dtype, int heads, int tile>
+HWY_INLINE void dot_products(const std::byte* const* keys, const float* queries, std::int64_t head_dim, float* partial) {
+  using E = Element<dtype>;
+  const Tag<float> d;
+  F sum[heads * tile];
+  unroll<heads * tile>([&](auto i) ROTARY_LAMBDA { sum[i] = hn::Zero(d); });
+  for (std::int64_t channel = 0; channel < head_dim; channel += E::unit * lanes) {
+    F x[tile * E::unit];
+    unroll<tile>([&](auto k) ROTARY_LAMBDA { E::load(keys[k] + channel * E::bytes, x + k * E::unit); });
+    unroll<heads>([&](auto h) ROTARY_LAMBDA {
+      unroll<E::unit>([&](auto u) ROTARY_LAMBDA {
+        const F q = hn::Load(d, queries + h * head_dim + channel + u * lanes);
+        unroll<tile>([&](auto k)
+                         ROTARY_LAMBDA { sum[h * tile + k] = hn::MulAdd(q, x[k * E::unit + u], sum[h * tile + k]); });
+      });
+    });
+  }
+  unroll<heads>([&](auto h) ROTARY_LAMBDA {
+    unroll<tile>([&](auto k) ROTARY_LAMBDA { hn::Store(sum[h * tile + k], d, partial + (h * decode_keys + k) * lanes); });
+  });
+}
+
+/// Keys whose products are computed together: about two thirds of the registers hold sums.
+template <DType dtype, int heads>
+constexpr int keys_at_once() {
+  constexpr int sums = registers == 32 ? 16 : 8;
+  constexpr int most = dtype == DType::bf16 && registers == 16 ? 4 : 8;
+  return std::min(most, std::max(1, sums / heads));
+}
+
+/// scores[head][decode_keys]; past the last key -infinity.
+template <DType dtype, int heads>
+HWY_INLINE void score(const DecodeStep& step, const DecodeSums& sums, const float* queries, float* partial, float* scores,
+                      Lines& ahead) {
+  const Tag<float> d;
+  constexpr int tile = keys_at_once<dtype, heads>();
+  const std::int64_t lines = sums.value_dim * Element<dtype>::bytes / decode_row_bytes;
+  std::int64_t key = 0;
+  for (; key + tile <= step.count; key += tile) {
+    ahead.fetch(tile * lines);
+    dot_products<dtype, heads, tile>(step.keys + key, queries, sums.head_dim, partial + key * lanes);
+  }
+  for (; key < step.count; ++key) {
+    ahead.fetch(lines);
+    dot_products<dtype, heads, 1>(step.keys + key, queries, sums.head_dim, partial + key * lanes);
+  }
+
+  const F minus_infinity = hn::Set(d, -std::numeric_limits<float>::infinity());
+  for (int h = 0; h < heads; ++h) {
+    for (std::int64_t first = 0; first < decode_keys; first += lanes) {
+      float* const to = scores + h * decode_keys + first;
+      if (first >= step.count) {
+        hn::Store(minus_infinity, d, to);
+        continue;
+      }
+      F s = sums_of_lanes(partial + (h * decode_keys + first) * lanes);
+      if constexpr (dtype == DType::i8) s = hn::Mul(s, hn::Load(d, step.key_scales + first));
+      const auto in_step = hn::FirstN(d, static_cast<std::size_t>(std::min(lanes, step.count - first)));
+      hn::Store(hn::IfThenElse(in_step, s, minus_infinity), d, to);
+    }
+  }
+}
+
+// ---- softmax ----
+
+HWY_INLINE void multiply(float* x, std::int64_t length, float factor) {
+  const Tag<float> d;
+  for (std::int64_t i = 0; i < length; i += lanes) hn::Store(hn::Mul(hn::Set(d, factor), hn::Load(d, x + i)), d, x + i);
+}
+
+HWY_INLINE float exp_of(float x) { return hn::GetLane(exp_of_nonpositive<float>(hn::Set(Tag<float>(), x))); }
+
+/// Turns the scores of one head into weights.
+template <DType dtype>
+HWY_INLINE void weigh(const DecodeStep& step, float* scores, float& max, float& sum, float* out, std::int64_t value_dim) {
+  const Tag<float> d;
+  constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
+  F largest = hn::Load(d, scores);
+  for (std::int64_t i = lanes; i < decode_keys; i += lanes) largest = hn::Max(largest, hn::Load(d, scores + i));
+  const float most = hn::GetLane(hn::MaxOfLanes(d, largest));
+  if (most > max) {
+    if (max != minus_infinity) {
+      const float factor = exp_of(max - most);
+      sum *= factor;
+      multiply(out, value_dim, factor);
+    }
+    max = most;
+  }
+  const F reference = hn::Set(d, max == minus_infinity ? 0.0f : max);  // nothing seen: -infinity - 0 below
+  F total = hn::Zero(d);
+  for (std::int64_t i = 0; i < decode_keys; i += lanes) {
+    F weight = exp_of_nonpositive<float>(hn::Sub(hn::Load(d, scores + i), reference));
+    total = hn::Add(total, weight);
+    if constexpr (dtype == DType::i8) weight = hn::Mul(weight, hn::Load(d, step.value_scales + i));
+    hn::Store(weight, d, scores + i);
+  }
+  sum += hn::GetLane(hn::SumOfLanes(d, total));
+}
+
+// ---- values ----
+
+/// out[head][channel …] += weights . values, `width` vectors of channels at a time.
+template <DType dtype, int heads, int width>
+HWY_INLINE void add_values(const DecodeStep& step, const float* weights, float* out, std::int64_t value_dim,
+                           std::int64_t channel, std::int64_t lines, Lines& ahead) {
+  using E = Element<dtype>;
+  const Tag<float> d;
+  F sum[heads * width];
+  unroll<heads>([&](auto h) ROTARY_LAMBDA {
+    unroll<width>([&](auto c)
+                      ROTARY_LAMBDA { sum[h * width + c] = hn::Load(d, out + h * value_dim + channel + c * lanes); });
+  });
+  for (std::int64_t key = 0; key < step.count; ++key) {
+    ahead.fetch(lines);
+    const std::byte* const row = step.values[key] + channel * E::bytes;
+    F weight[heads];
+    unroll<heads>([&](auto h) ROTARY_LAMBDA { weight[h] = hn::Set(d, weights[h * decode_keys + key]); });
+    unroll<width / E::unit>([&](auto c) ROTARY_LAMBDA {
+      F x[E::unit];
+      E::load(row + c * E::unit * lanes * E::bytes, x);
+      unroll<E::unit>([&](auto u) ROTARY_LAMBDA {
+        unroll<heads>([&](auto h) ROTARY_LAMBDA {
+          constexpr int at = h * width + c * E::unit + u;
+          sum[at] = hn::MulAdd(weight[h], x[u], sum[at]);
+        });
+      });
+    });
+  }
+  unroll<heads>([&](auto h) ROTARY_LAMBDA {
+    unroll<width>([&](auto c)
+                      ROTARY_LAMBDA { hn::Store(sum[h * width + c], d, out + h * value_dim + channel + c * lanes); });
+  });
+}
+
+/// The channels from `channel` on, in pieces of `width` vectors and then of smaller ones.
+template <DType dtype, int heads, int width>
+HWY_INLINE void add_all_values(const DecodeStep& step, const float* weights, float* out, std::int64_t value_dim,
+                               std::int64_t channel, std::int64_t lines, Lines& ahead) {
+  for (; channel + width * lanes <= value_dim; channel += width * lanes) {
+    add_values<dtype, heads, width>(step, weights, out, value_dim, channel, lines, ahead);
+  }
+  if constexpr (width > Element<dtype>::unit) {
+    if (channel < value_dim) {
+      add_all_values<dtype, heads, width / 2>(step, weights, out, value_dim, channel, lines, ahead);
+    }
+  }
+}
+
+// ---- a step ----
+
+template <DType dtype, int heads>
+void step_of(const DecodeStep& step, const DecodeStep* next, const DecodeSums& sums, std::int64_t first_head,
+             bool fetches) noexcept {
+  float* const scores = sums.scratch;
+  float* const partial = scores + heads * decode_keys;
+  float* const out = sums.out + first_head * sums.value_dim;
+  constexpr int bytes = Element<dtype>::bytes;
+  // float32 for one head is fetched well enough by the machine itself.
+  const bool ahead = fetches && !(dtype == DType::f32 && heads == 1);
+  Lines values(step.values, ahead ? step.count : 0, sums.value_dim * bytes);
+  score<dtype, heads>(step, sums, sums.queries + first_head * sums.head_dim, partial, scores, values);
+  for (int h = 0; h < heads; ++h) {
+    weigh<dtype>(step, scores + h * decode_keys, sums.max[first_head + h], sums.sum[first_head + h],
+                 out + h * sums.value_dim, sums.value_dim);
+  }
+
+  constexpr int width = std::max(Element<dtype>::unit, std::min(8, (registers == 32 ? 16 : 8) / heads));
+  const std::int64_t pieces = (sums.value_dim + width * lanes - 1) / (width * lanes);
+  const std::int64_t next_lines = sums.head_dim * bytes / decode_row_bytes;
+  Lines keys(next != nullptr ? next->keys : nullptr, next != nullptr && ahead ? next->count : 0, sums.head_dim * bytes);
+  add_all_values<dtype, heads, width>(step, scores, out, sums.value_dim, 0, (next_lines + pieces - 1) / pieces, keys);
+}
+
+template <DType dtype>
+void step_of_all_heads(const DecodeStep& step, const DecodeStep* next, const DecodeSums& sums) noexcept {
+  std::int64_t head = 0;
+  const auto take = [&](auto heads) {
+    constexpr int count = decltype(heads)::value;
+    for (; head + count <= sums.num_heads; head += count) step_of<dtype, count>(step, next, sums, head, head == 0);
+  };
+  if constexpr (most_heads_at_once >= 8) take(std::integral_constant<int, 8>());
+  take(std::integral_constant<int, 4>());
+  take(std::integral_constant<int, 2>());
+  take(std::integral_constant<int, 1>());
+}
+
+}  // namespace
+
+void decode_step_kernel(const DecodeStep& step, const DecodeStep* next, const DecodeSums& sums) noexcept {
+  switch (sums.dtype) {
+    case DType::f32: return step_of_all_heads<DType::f32>(step, next, sums);
+    case DType::f16: return step_of_all_heads<DType::f16>(step, next, sums);
+    case DType::bf16: return step_of_all_heads<DType::bf16>(step, next, sums);
+    default: return step_of_all_heads<DType::i8>(step, next, sums);
+  }
+}
+
+/// Calls move(place among the channels, place when arranged) for each channel.
+template <class Move>
+HWY_INLINE void for_channels(DType dtype, std::int64_t length, const Move& move) {
+  const bool even_then_odd = dtype == DType::bf16;
+  for (std::int64_t i = 0; i < length; ++i) {
+    const std::int64_t first = i / (2 * lanes) * (2 * lanes), within = i - first;
+    move(i, even_then_odd ? first + within % 2 * lanes + within / 2 : i);
+  }
+}
+
+void arrange_channels_kernel(DType dtype, const float* in_order, std::int64_t length, float* arranged) noexcept {
+  for_channels(dtype, length, [&](std::int64_t i, std::int64_t at) { arranged[at] = in_order[i]; });
+}
+
+void restore_channels_kernel(DType dtype, const float* arranged, std::int64_t length, float* in_order) noexcept {
+  for_channels(dtype, length, [&](std::int64_t i, std::int64_t at) { in_order[i] = arranged[at]; });
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace rotary
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include "kernels/dispatch.h"
+
+namespace rotary {
+
+void decode_step(const DecodeStep& step, const DecodeStep* next, const DecodeSums& sums) noexcept {
+  ROTARY_KERNEL(decode_step_kernel)(step, next, sums);
+}
+void arrange_channels(DType dtype, const float* in_order, std::int64_t length, float* arranged) noexcept {
+  ROTARY_KERNEL(arrange_channels_kernel)(dtype, in_order, length, arranged);
+}
+void restore_channels(DType dtype, const float* arranged, std::int64_t length, float* in_order) noexcept {
+  ROTARY_KERNEL(restore_channels_kernel)(dtype, arranged, length, in_order);
+}
+
+}  // namespace rotary
+#endif

@@ -1,0 +1,49 @@
+// The inner loop of decode: one query against many keys, for all query heads that share a KV head.
+//
+// Keys and values are read once, from their own dtype, in steps of up to 32 keys whose rows may lie anywhere. A step computes
+// its scores, folds them into a running softmax, and adds its values, while the rows of the next one are fetched.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "rotary/dtype.hpp"
+
+namespace rotary {
+
+inline constexpr std::int64_t decode_keys = 32;        ///< of a step
+inline constexpr std::int64_t decode_row_bytes = 64;   ///< rows are read in pieces of so many bytes
+inline constexpr std::int64_t decode_most_heads = 16;  ///< that share a KV head
+
+/// Where the keys and values of a step lie: whole rows, each a multiple of decode_row_bytes long, wherever they are.
+struct DecodeStep {
+  std::int64_t count;
+  const std::byte* keys[decode_keys];
+  const std::byte* values[decode_keys];
+  // Of int8: what the numbers of a row are multiplied by.
+  alignas(64) float key_scales[decode_keys];
+  alignas(64) float value_scales[decode_keys];
+};
+
+/// The query heads, and their sums so far. All pointers are at multiples of 64 bytes.
+struct DecodeSums {
+  DType dtype;  ///< of keys and values: f32, f16, bf16 or i8
+  std::int64_t num_heads;
+  std::int64_t head_dim, value_dim;  ///< padded: rows of this dtype take a multiple of decode_row_bytes
+  const float* queries;              ///< [head][head_dim], scaled and arranged
+  float* out;                        ///< [head][value_dim], arranged
+  float *max, *sum;                  ///< [head]; a max of -infinity has seen nothing
+  float* scratch;                    ///< decode_scratch numbers
+};
+inline constexpr std::int64_t decode_scratch = 8 * decode_keys * (1 + 16);
+
+/// Adds the keys of a step: max, sum and out as online softmax has them (Milakov and Gimelshein 2018). `next` is what comes
+/// after it, or nullptr.
+void decode_step(const DecodeStep& step, const DecodeStep* next, const DecodeSums& sums) noexcept;
+
+/// Brings `length` numbers (a multiple of what fits in decode_row_bytes) into the order in which decode_step has channels,
+/// and back.
+void arrange_channels(DType dtype, const float* in_order, std::int64_t length, float* arranged) noexcept;
+void restore_channels(DType dtype, const float* arranged, std::int64_t length, float* in_order) noexcept;
+
+}  // namespace rotary
