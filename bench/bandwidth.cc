@@ -37,15 +37,16 @@ std::uint32_t or_all(const std::uint32_t* words, std::int64_t num_words) noexcep
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
+#include <benchmark/benchmark.h>
+
 #include "kernels/dispatch.h"
 
 namespace rotary::bench {
 
 double read_rate(const void* memory, std::size_t num_bytes) noexcept {
-  static volatile std::uint32_t sink;
   const auto num_words = static_cast<std::int64_t>(num_bytes / sizeof(std::uint32_t));
   const double begin = thread_seconds();
-  sink = ROTARY_KERNEL(or_all)(static_cast<const std::uint32_t*>(memory), num_words);
+  benchmark::DoNotOptimize(ROTARY_KERNEL(or_all)(static_cast<const std::uint32_t*>(memory), num_words));
   return static_cast<double>(num_bytes) / (thread_seconds() - begin);
 }
 
