@@ -6,11 +6,11 @@
 #include <string>
 
 #include "attention_rules.h"
+#include "base/fail.h"
 #include "command.h"
 #include "linear_call.h"
 #include "models/layer_attention.h"
 #include "query_positions.h"
-#include "refuse.h"
 #include "rotary/attention.hpp"
 #include "rotation_options.h"
 #include "score_bias.h"
@@ -113,15 +113,16 @@ void attend_linearly(const Options& options, const TensorFile& file, const Input
 }
 
 void check(const Options& options) {
-  if (options.scale && *options.scale == 0) refuse("attend", "--scale must not be 0: every key would weigh the same");
+  if (options.scale && *options.scale == 0)
+    fail_argument("attend", "--scale must not be 0: every key would weigh the same");
   if (options.linear.given()) {
     if (options.bias.alibi && !options.linear.decay.empty()) {
-      refuse("attend", "--alibi does not go with --decay: with --linear it is one");
+      fail_argument("attend", "--alibi does not go with --decay: with --linear it is one");
     }
     return options.linear.check(*options.app, options.causal);
   }
   for (const char* name : {"--model", "--layer", "--base", "--head-dim", "--rotary-dim", "--rotary-offset", "--pairing"}) {
-    if (options.bias.alibi && options.app->count(name) > 0) refuse("attend", name, " does not go with --alibi");
+    if (options.bias.alibi && options.app->count(name) > 0) fail_argument("attend", name, " does not go with --alibi");
   }
 }
 
@@ -129,8 +130,8 @@ void check(const Options& options) {
 void check_window(const Options& options, const LayerRotation& layer) {
   if (layer.sliding_window() == 0 || options.rules.window_left) return;
   if (options.causal == Causal::none && options.q_positions.given()) {
-    refuse("attend", "give --window-left: the layer has a sliding window of ", layer.sliding_window(),
-           " keys, and neither --causal none nor a position says which key is a query's own");
+    fail_argument("attend", "give --window-left: the layer has a sliding window of ", layer.sliding_window(),
+                  " keys, and neither --causal none nor a position says which key is a query's own");
   }
 }
 
@@ -141,7 +142,7 @@ int run(const Options& options) {
             .k = view_of(file, options.file, options.k, options.axes),
             .v = view_of(file, options.file, options.v, options.axes)};
   if (in.q.has('T') && in.q.size('T') != in.k.size('T')) {
-    refuse("attend", "packed queries must be as many as keys, got ", in.q.size('T'), " and ", in.k.size('T'));
+    fail_argument("attend", "packed queries must be as many as keys, got ", in.q.size('T'), " and ", in.k.size('T'));
   }
   const ChosenPositions k_positions(file, options.k_positions, in.k);
   in.k_positions = k_positions.positions();
@@ -158,7 +159,8 @@ int run(const Options& options) {
     in.rotation = source.rotation(length);
     in.scale = options.scale.value_or(source.softmax_scale());
     if (in.scale == 0 && takes_scale(options)) {
-      refuse("attend", "give --scale: this model multiplies its scores by a factor that its description does not state");
+      fail_argument("attend",
+                    "give --scale: this model multiplies its scores by a factor that its description does not state");
     }
     if (const LayerRotation* layer = source.layer()) {
       if (options.linear.given()) {

@@ -6,8 +6,8 @@
 #include <initializer_list>
 #include <system_error>
 
+#include "base/fail.h"
 #include "command.h"
-#include "refuse.h"
 
 namespace rotary::cli {
 namespace {
@@ -45,7 +45,7 @@ std::vector<double> decays_of(const std::string& list) {
   while (true) {
     const auto [end, error] = std::from_chars(from, last, decays.emplace_back());
     if (error != std::errc() || (end != last && *end != ',')) {
-      refuse("attend", "--decay must be one number, or several with commas between them, got ", list);
+      fail_argument("attend", "--decay must be one number, or several with commas between them, got ", list);
     }
     if (end == last) return decays;
     from = end + 1;
@@ -86,12 +86,12 @@ void LinearOptions::check(const CLI::App& app, Causal causal) const {
   const std::string linear = std::string("--linear ") + method->name;
   const auto refuse_unless = [&](bool fits, const Names& names, const std::string& why) {
     for (const char* name : names) {
-      if (!fits && app.count(name) > 0) refuse("attend", name, " does not go with ", linear, ": ", why);
+      if (!fits && app.count(name) > 0) fail_argument("attend", name, " does not go with ", linear, ": ", why);
     }
   };
   const auto require = [&](bool needed, const Names& names, const std::string& rule) {
     const bool given = std::any_of(names.begin(), names.end(), [&](const char* name) { return app.count(name) > 0; });
-    if (needed && !given) refuse("attend", linear, " needs ", rule);
+    if (needed && !given) fail_argument("attend", linear, " needs ", rule);
   };
   const std::string no_rotation = method->turned == Turned::never       ? "nothing turns"
                                   : method->turned == Turned::by_cosine ? "every channel turns by pi / (2 M)"

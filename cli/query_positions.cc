@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "refuse.h"
+#include "base/fail.h"
 
 namespace rotary::cli {
 
@@ -23,15 +23,16 @@ QueryPositions::QueryPositions(const TensorFile& file, const PositionOptions& op
 void QueryPositions::align_at_the_end(Causal causal, std::int64_t num_queries, std::int64_t num_keys) {
   const std::string lengths = std::to_string(num_queries) + " queries and " + std::to_string(num_keys) + " keys";
   if (causal != Causal::bottom_right) {
-    refuse("attend", "say with --q-offset or --q-position-ids where the queries stand: there are ", lengths,
-           ", and only bottom_right puts the last query with the last key");
+    fail_argument("attend", "say with --q-offset or --q-position-ids where the queries stand: there are ", lengths,
+                  ", and only bottom_right puts the last query with the last key");
   }
   if (!positions_.position_ids) {
     positions_.offset += num_keys - num_queries;
     return;
   }
   if (num_queries > num_keys) {
-    refuse("attend", "say with --q-position-ids where the queries stand: there are ", lengths, " with a position id each");
+    fail_argument("attend", "say with --q-position-ids where the queries stand: there are ", lengths,
+                  " with a position id each");
   }
   positions_.position_ids = positions_.position_ids.slice('S', num_keys - num_queries, num_keys);
 }
