@@ -37,12 +37,6 @@ void each_row(const ConstTensorView& x, const Body& body) {
   }
 }
 
-bool is_token(const ConstTensorView& mask, std::int64_t b, std::int64_t s) {
-  if (!mask) return true;
-  return static_cast<const bool*>(
-      mask.data())[(mask.size('B') > 1 ? b * mask.stride('B') : 0) + s * mask.stride(mask.has('T') ? 'T' : 'S')];
-}
-
 /// Of the rows that are tokens. What holds infinity or NaN is taken for none: of queries no mask says which are.
 double mean_squared_length(const ConstTensorView& x, const ConstTensorView& mask) {
   double sum = 0;

@@ -2,13 +2,13 @@
 
 #include <cmath>
 
+#include "base/fail.h"
 #include "command.h"
-#include "rotary/error.hpp"
+#include "rotation/positions.h"
+#include "tensors.h"
 
 namespace rotary::cli {
 namespace {
-
-[[noreturn]] void unsupported(const std::string& rule) { throw Error(ErrorCode::unsupported, ("attend: " + rule).c_str()); }
 
 /// Whether every token stands one position after the one before it.
 bool step_by_one(const ConstTensorView& x, const Positions& positions) {
@@ -32,9 +32,7 @@ bool step_by_one(const ConstTensorView& x, const Positions& positions) {
 std::vector<bool> starts_of(const ConstTensorView& cu_seqlens, std::int64_t length) {
   std::vector<bool> starts(static_cast<std::size_t>(length));
   for (std::int64_t i = 0; cu_seqlens && i < cu_seqlens.size('N'); ++i) {
-    const std::int64_t at = i * cu_seqlens.stride('N');
-    const std::int64_t start = cu_seqlens.dtype() == DType::i64 ? static_cast<const std::int64_t*>(cu_seqlens.data())[at]
-                                                                : static_cast<const std::int32_t*>(cu_seqlens.data())[at];
+    const std::int64_t start = whole_number(cu_seqlens, i * cu_seqlens.stride('N'));
     if (start >= 0 && start < length) starts[static_cast<std::size_t>(start)] = true;
   }
   return starts;
@@ -67,20 +65,22 @@ void ScoreBias::add_to(AttentionOptions& how) const {
 
 std::vector<double> ScoreBias::decay(Causal causal, const ConstTensorView& k, const Positions& positions) const {
   if (mask_) {
-    unsupported(
+    fail_unsupported(
+        "attend",
         "--mask does not go with --linear: keys are summed before any query comes, so that nothing can be added to "
         "one query's scores; --padding leaves out keys for all queries");
   }
   if (!alibi_) return {};
   require_factorable(*alibi_, causal);
   if (!step_by_one(k, positions)) {
-    unsupported("--alibi with --linear is a decay from token to token: positions must grow by 1");
+    fail_unsupported("attend", "--alibi with --linear is a decay from token to token: positions must grow by 1");
   }
   if (k.size('H') != alibi_->num_heads()) {
-    unsupported(
+    fail_unsupported(
+        "attend",
         "--alibi with --linear is a decay of the sums, of which each KV head has one: there must be as many query "
-        "heads, got " +
-        std::to_string(alibi_->num_heads()) + " for " + std::to_string(k.size('H')));
+        "heads, got ",
+        alibi_->num_heads(), " for ", k.size('H'));
   }
   std::vector<double> decay;
   for (std::int64_t h = 0; h < alibi_->num_heads(); ++h) decay.push_back(std::exp(alibi_->at(h, 1, 0)));
@@ -97,15 +97,16 @@ void ScoreBias::require_tokens_side_by_side(const ConstTensorView& key_padding_m
     bool after_token = false, after_gap = false;
     for (std::int64_t s = 0; s < mask.size(tokens); ++s) {
       if (starts[static_cast<std::size_t>(s)]) after_token = after_gap = false;
-      const bool is_token = static_cast<const bool*>(mask.data())[b * mask.stride('B') + s * mask.stride(tokens)];
-      if (is_token && after_gap) {
-        unsupported(
+      const bool present = is_token(mask, b, s);
+      if (present && after_gap) {
+        fail_unsupported(
+            "attend",
             "--alibi with --linear is a decay from token to token, which skips what --padding leaves out: that must lie "
-            "before the first token or after the last, got some before token " +
-            std::to_string(s));
+            "before the first token or after the last, got some before token ",
+            s);
       }
-      after_token = after_token || is_token;
-      after_gap = after_token && !is_token;
+      after_token = after_token || present;
+      after_gap = after_token && !present;
     }
   }
 }

@@ -72,6 +72,12 @@ ConstTensorView padding_view(const StoredTensor& tensor, const std::string& name
   return view_as(tensor, name, k.has('T') ? "T" : tensor.shape.size() == 1 ? "S" : "BS");
 }
 
+bool is_token(const ConstTensorView& mask, std::int64_t b, std::int64_t s) {
+  if (!mask) return true;
+  return static_cast<const bool*>(
+      mask.data())[(mask.size('B') > 1 ? b * mask.stride('B') : 0) + s * mask.stride(mask.has('T') ? 'T' : 'S')];
+}
+
 std::string tensor_name(const std::string& name) { return name.empty() ? "the tensor" : name; }
 
 OwnTensor::OwnTensor(const Axes& axes, const Dims& shape, DType dtype) : axes_(axes), shape_(shape), dtype_(dtype) {

@@ -29,6 +29,9 @@ ConstTensorView view_as(const StoredTensor& tensor, const std::string& name, con
 /// --padding: a truth value per key of `k`, of every batch row or of all rows alike.
 ConstTensorView padding_view(const StoredTensor& tensor, const std::string& name, const ConstTensorView& k);
 
+/// What such a view says of token `s` of batch row `b`; one that is not given: true.
+bool is_token(const ConstTensorView& mask, std::int64_t b, std::int64_t s);
+
 /// "the tensor" for the one without a name in a .npy file.
 std::string tensor_name(const std::string& name);
 
