@@ -25,18 +25,14 @@ class CachedSequences {
   template <class T>
   void load_key(std::int64_t n, std::int64_t token, std::int64_t head, T* row) const noexcept {
     const auto [block, slot] = place(n, token);
-    const std::byte* const from = cache_.blocks.key(block, head, slot);
-    const std::int64_t width = cache_.options.head_dim;
-    if (!is_int8()) return load_row(cache_.options.dtype, from, 0, 1, width, row);
-    from_int8(reinterpret_cast<const std::int8_t*>(from), *cache_.blocks.key_scale(block, head, slot), width, row);
+    load(cache_.blocks.key(block, head, slot), is_int8() ? cache_.blocks.key_scale(block, head, slot) : nullptr,
+         cache_.options.head_dim, row);
   }
   template <class T>
   void load_value(std::int64_t n, std::int64_t token, std::int64_t head, T* row) const noexcept {
     const auto [block, slot] = place(n, token);
-    const std::byte* const from = cache_.blocks.value(block, head, slot);
-    const std::int64_t width = cache_.options.value_dim;
-    if (!is_int8()) return load_row(cache_.options.dtype, from, 0, 1, width, row);
-    from_int8(reinterpret_cast<const std::int8_t*>(from), *cache_.blocks.value_scale(block, head, slot), width, row);
+    load(cache_.blocks.value(block, head, slot), is_int8() ? cache_.blocks.value_scale(block, head, slot) : nullptr,
+         cache_.options.value_dim, row);
   }
   /// num_axes numbers.
   const double* position(std::int64_t n, std::int64_t token) const noexcept {
@@ -52,6 +48,13 @@ class CachedSequences {
   Place place(std::int64_t n, std::int64_t token) const noexcept {
     const std::int64_t size = cache_.options.block_size;
     return {at(n).blocks[static_cast<std::size_t>(token / size)], token % size};
+  }
+
+  /// `scale`: of int8.
+  template <class T>
+  void load(const std::byte* from, const float* scale, std::int64_t width, T* row) const noexcept {
+    if (scale == nullptr) load_row(cache_.options.dtype, from, 0, 1, width, row);
+    else from_int8(reinterpret_cast<const std::int8_t*>(from), *scale, width, row);
   }
 
   bool is_int8() const noexcept { return cache_.options.dtype == DType::i8; }

@@ -7,6 +7,7 @@
 #include "attention/added_scores.h"
 #include "attention/arena.h"
 #include "attention/cached_sequences.h"
+#include "attention/finite.h"
 #include "attention/sequences.h"
 #include "attention/turned_rows.h"
 #include "attention/visible_keys.h"
@@ -155,9 +156,8 @@ class Decoder {
   void start(std::int64_t kv_head, bool is_first, const Sums& sums) const noexcept {
     std::fill_n(sums.out, shape_.heads * shape_.value_dim, 0.0f);
     for (std::int64_t h = 0; h < shape_.heads; ++h) {
-      constexpr double largest = std::numeric_limits<float>::max();
       const double sink = is_first ? p_.sink(kv_head * shape_.heads + h) : -std::numeric_limits<double>::infinity();
-      sums.max[h] = static_cast<float>(std::isfinite(sink) ? std::clamp(sink, -largest, largest) : sink);
+      sums.max[h] = added_number<float>(sink);
       sums.sum[h] = std::isfinite(sink) ? 1 : 0;
     }
   }
