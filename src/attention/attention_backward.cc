@@ -22,20 +22,6 @@ namespace {
 constexpr AttentionNames names{"attention_backward", "attention_backward, q_positions", "attention_backward, k_positions"};
 constexpr const char* operation = names.operation;
 
-// ---- checks ----
-
-/// Of the same axes and lengths.
-void check_like(const ConstTensorView& view, const char* what, const ConstTensorView& like, const char* whose) {
-  constexpr TensorChecks checks{operation};
-  checks.given(view, what);
-  const char token_axis = like.has('T') ? 'T' : 'S';
-  checks.axes(view, what, token_axis == 'T' ? "THD" : "BSHD");
-  for (const char axis : {token_axis, 'D'}) checks.has(axis, view, what);
-  for (const char axis : {'B', token_axis, 'H', 'D'}) checks.size(axis, view, what, like.size(axis), whose);
-}
-
-// ---- tasks ----
-
 /// A sequence's share of the tasks: one per part of its queries and KV head.
 template <class T>
 struct SequenceTasks {
@@ -171,7 +157,7 @@ void attention_backward(const ConstTensorView& q, const ConstTensorView& k, cons
   bool in_double = false;
   for (const auto& [view, name, like, whose] : written) {
     if (!view) continue;
-    check_like(view, name, like, whose);
+    TensorChecks{operation}.shape(view, name, like, whose, like, whose);
     check_attention_written(problem, view, name);
     check_apart(operation, name, view, "out", out);
     check_apart(operation, name, view, "dout", dout);

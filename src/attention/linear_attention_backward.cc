@@ -4,6 +4,7 @@
 #include "attention/linear_problem.h"
 #include "attention/linear_report.h"
 #include "attention/linear_state.h"
+#include "attention/tensor_checks.h"
 #include "base/apart.h"
 #include "base/fail.h"
 #include "base/parallel.h"
@@ -40,7 +41,7 @@ LinearAttentionReport linear_attention_backward(const ConstTensorView& q, const 
                                                 const ConstTensorView& v, const ConstTensorView& dout,
                                                 const LinearGradients& gradients, const LinearAttentionOptions& options) {
   const LinearProblem problem = check_linear_inputs(operation, q, k, v, options);
-  check_linear_shape(operation, dout, "dout", q, "q", v, "v");
+  TensorChecks{operation}.shape(dout, "dout", q, "q", v, "v");
   const struct {
     const TensorView& view;
     const char* name;
@@ -50,7 +51,7 @@ LinearAttentionReport linear_attention_backward(const ConstTensorView& q, const 
   bool in_double = false;
   for (const auto& [view, name, like, whose] : written) {
     if (!view) continue;
-    check_linear_shape(operation, view, name, like, whose, like, whose);
+    TensorChecks{operation}.shape(view, name, like, whose, like, whose);
     check_linear_written(operation, view, name, q, k, v, options);
     check_apart(operation, name, view, "dout", dout);
     check_apart_from_state(operation, view, name, gradients.state);

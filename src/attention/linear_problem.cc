@@ -267,21 +267,10 @@ LinearProblem check_linear_attention(const char* operation, const ConstTensorVie
                                      const ConstTensorView& v, const TensorView& out,
                                      const LinearAttentionOptions& options) {
   LinearProblem problem = check_linear_inputs(operation, q, k, v, options);
-  check_linear_shape(operation, out, "out", q, "q", v, "v");
+  TensorChecks{operation}.shape(out, "out", q, "q", v, "v");
   check_linear_written(operation, out, "out", q, k, v, options);
   problem.out = unpacked(out);
   return problem;
-}
-
-void check_linear_shape(const char* operation, const ConstTensorView& view, const char* what, const ConstTensorView& tokens,
-                        const char* whose_tokens, const ConstTensorView& width, const char* whose_width) {
-  const TensorChecks checks{operation};
-  const bool packed = tokens.has('T');
-  checks.given(view, what);
-  checks.axes(view, what, packed ? "THD" : "BSHD");
-  for (const char axis : {packed ? 'T' : 'S', 'D'}) checks.has(axis, view, what);
-  for (const char axis : {'B', packed ? 'T' : 'S', 'H'}) checks.size(axis, view, what, tokens.size(axis), whose_tokens);
-  checks.size('D', view, what, width.size('D'), whose_width);
 }
 
 void check_linear_written(const char* operation, const TensorView& written, const char* what, const ConstTensorView& q,

@@ -56,9 +56,6 @@ LinearProblem check_linear_attention(const char* operation, const ConstTensorVie
 LinearProblem check_linear_inputs(const char* operation, const ConstTensorView& q, const ConstTensorView& k,
                                   const ConstTensorView& v, const LinearAttentionOptions& options);
 
-/// `view`, which is called `what`, must be given, with the tokens and heads of one tensor and the width of another.
-void check_linear_shape(const char* operation, const ConstTensorView& view, const char* what, const ConstTensorView& tokens,
-                        const char* whose_tokens, const ConstTensorView& width, const char* whose_width);
 /// `written` must be apart from itself, the inputs, and what the options refer to.
 void check_linear_written(const char* operation, const TensorView& written, const char* what, const ConstTensorView& q,
                           const ConstTensorView& k, const ConstTensorView& v, const LinearAttentionOptions& options);

@@ -43,6 +43,17 @@ struct TensorChecks {
                   expected);
   }
 
+  /// Given, with the tokens and heads of one tensor and the width of another.
+  void shape(const ConstTensorView& view, const char* what, const ConstTensorView& tokens, const char* whose_tokens,
+             const ConstTensorView& widths, const char* whose_width) const {
+    const char token_axis = tokens.has('T') ? 'T' : 'S';
+    given(view, what);
+    axes(view, what, token_axis == 'T' ? "THD" : "BSHD");
+    for (const char axis : {token_axis, 'D'}) has(axis, view, what);
+    for (const char axis : {'B', token_axis, 'H'}) size(axis, view, what, tokens.size(axis), whose_tokens);
+    size('D', view, what, widths.size('D'), whose_width);
+  }
+
   /// An entry per token of every batch row, or of all rows alike.
   void per_token(const ConstTensorView& view, const char* what, char token_axis, std::int64_t num_tokens, const char* token,
                  std::int64_t batch) const {
