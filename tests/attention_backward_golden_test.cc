@@ -57,10 +57,15 @@ TEST(AttentionBackwardGolden, AgreesWithFloat64OnEveryCase) {
       const auto like = [&](const TestTensor& x) { return TestTensor(dtype, x.view().axes(), x.view().shape()); };
       const TestTensor dq = like(golden.q), dk = like(golden.k), dv = like(golden.v);
       attention(golden.q, golden.k, golden.v, golden.out, golden.options);
-      attention_backward(golden.q, golden.k, golden.v, golden.out, dout, {.q = dq, .k = dk, .v = dv}, golden.options,
+      const TestTensor dsinks(dtype, "H", {golden.q.view().size('H')});
+      AttentionGradients gradients{.q = dq, .k = dk, .v = dv};
+      if (golden.has("dsinks")) gradients.sinks = dsinks;
+      attention_backward(golden.q, golden.k, golden.v, golden.out, dout, gradients, golden.options,
                          golden.has("dlse") ? golden.lse_view("dlse") : ConstTensorView());
       const auto expect = [&](const TestTensor& found, const char* what) {
-        const std::vector<double> expected = copied(golden.view(what), DType::f64).values();
+        const bool of_sinks = &found == &dsinks;
+        const std::vector<double> expected =
+            copied(of_sinks ? file.at(what).view("H") : golden.view(what), DType::f64).values();
         EXPECT_LE(largest_difference(found.values(), expected),
                   tolerance(dtype, name, golden) * std::max(1.0, largest(expected)))
             << what << " of " << name << " in " << rotary::name(dtype);
@@ -68,6 +73,7 @@ TEST(AttentionBackwardGolden, AgreesWithFloat64OnEveryCase) {
       expect(dq, "dq");
       expect(dk, "dk");
       expect(dv, "dv");
+      if (gradients.sinks) expect(dsinks, "dsinks");
     }
   }
 }

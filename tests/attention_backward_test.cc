@@ -101,6 +101,26 @@ TEST(AttentionBackwardReference, HasTheSlopesOfTheLoss) {
   expect_slopes_of_the_loss(c, "everything that is done to scores");
 }
 
+TEST(AttentionBackwardReference, HasTheSlopesOfTheLossInSinks) {
+  Case c({.batch = 2, .num_q_heads = 4, .num_kv_heads = 2, .num_queries = 5, .num_keys = 3}, DType::f64);
+  c.options.causal = Causal::bottom_right;  // queries 0 and 1 see nothing but their sink
+  double sinks[] = {0.3, -infinity, -2, 1.5};
+  c.options.sinks = ConstTensorView(sinks, "H", {4});
+  const TestTensor dsinks(DType::f64, "H", {4});
+  reference::attention_backward(c.q, c.k, c.v, c.dout, {.sinks = dsinks}, c.options, c.dlse);
+  constexpr double h = 1e-5;
+  for (const std::int64_t head : {0, 2, 3}) {
+    const double at = sinks[head];
+    sinks[head] = at + h;
+    const double above = loss(c);
+    sinks[head] = at - h;
+    const double below = loss(c);
+    sinks[head] = at;
+    EXPECT_NEAR(dsinks[head], (above - below) / (2 * h), 1e-7) << head;
+  }
+  EXPECT_EQ(dsinks[1], 0);
+}
+
 // ---- agreement with the plain version ----
 
 TEST(AttentionBackward, AgreesWithTheReferenceAtEveryLengthAroundATile_S17) {
@@ -347,6 +367,75 @@ TEST(AttentionBackward, AgreesWithTheReferenceWhateverIsDoneToScores) {
   }
 }
 
+/// Of all sinks; nothing else is asked for.
+TestTensor gradients_of_sinks(Case& c, DType dtype) {
+  TestTensor dsinks(dtype, "H", {c.sizes.num_q_heads});
+  dsinks.fill(nan);
+  c.attend();
+  attention_backward(c.q, c.k, c.v, c.out, c.dout, {.sinks = dsinks}, c.options, c.dlse);
+  EXPECT_TRUE(dsinks.guards_intact());
+  return dsinks;
+}
+
+/// A row adds weight * delta, which is off by what gradient_bounds() says of them; errors of rows have no sign in common.
+TEST(AttentionBackward, AgreesWithTheReferenceInSinks) {
+  const Rotation rotation = plain_rotation(8, 8);
+  const double sinks[] = {0.5, -infinity, 3, -2, 0, 1};
+  for (const DType dtype : dtypes) {
+    for (const Sizes& sizes :
+         {Sizes{.batch = 2, .num_q_heads = 6, .num_kv_heads = 2, .num_queries = 1, .num_keys = 1},
+          Sizes{.batch = 2, .num_q_heads = 6, .num_kv_heads = 2, .num_queries = 105, .num_keys = 61},
+          Sizes{.num_q_heads = 6, .num_kv_heads = 1, .num_queries = 701, .num_keys = 20}}) {  // several parts
+      Case c(sizes, dtype);
+      c.options.rotation = &rotation;
+      c.options.causal = Causal::bottom_right;
+      c.options.sinks = ConstTensorView(sinks, "H", {6});
+      TestTensor expected(DType::f64, "H", {6});
+      reference::attention_backward(c.q, c.k, c.v, c.dout, {.sinks = expected}, c.options, c.dlse);
+      const TestTensor found = gradients_of_sinks(c, dtype);
+
+      const double u = dtype == DType::f64 ? 0x1p-53 : 0x1p-24, r = bit_size(dtype) == 16 ? unit_roundoff(dtype) : 0;
+      const double delta = static_cast<double>(sizes.value_dim) * 2 * 2 / 2 + 2,
+                   weight = u * (4 * (1 + 2 * largest_score(c) + 3));
+      const double rows = static_cast<double>(sizes.batch * sizes.num_queries);
+      EXPECT_LE(largest_gap(found, expected.values()),
+                delta * (weight + r) * std::sqrt(rows) + r * largest_size(expected.values()))
+          << name(dtype) << ", " << sizes.num_queries << " queries";
+      EXPECT_EQ(found[1], 0) << "a sink of -infinity";
+    }
+  }
+}
+
+TEST(AttentionBackward, SinksHaveTheSameGradientsBesideOthersAndOnAnyNumberOfThreads) {
+  const double sinks[] = {0.5, -1};
+  Case c({.batch = 3, .num_q_heads = 2, .num_kv_heads = 1, .num_queries = 2500, .num_keys = 7});
+  c.options.sinks = ConstTensorView(sinks, "H", {2});
+  const std::vector<double> alone = gradients_of_sinks(c, DType::f64).values();
+  for (const int threads : {1, 2, 3}) {
+    ThreadPool pool(threads);
+    c.options.executor = &pool;
+    const TestTensor dsinks(DType::f64, "H", {2});
+    AttentionGradients all = c.gradients();
+    all.sinks = dsinks;
+    attention_backward(c.q, c.k, c.v, c.out, c.dout, all, c.options, c.dlse);
+    EXPECT_EQ(dsinks.values(), alone) << threads << " threads";
+  }
+}
+
+TEST(AttentionBackward, ANanReachesTheSinkOfItsHeadAlone) {
+  const double sinks[] = {0.5, -1, -infinity};
+  for (const bool in_dout : {false, true}) {
+    Case c({.num_q_heads = 3, .num_kv_heads = 1, .num_queries = 5, .num_keys = 7});
+    c.options.sinks = ConstTensorView(sinks, "H", {3});
+    const TestTensor plain = gradients_of_sinks(c, DType::f32);
+    for (const std::int64_t head : {1, 2}) (in_dout ? c.dout : c.q).set({0, head, 4, 3}, nan);
+    const TestTensor found = gradients_of_sinks(c, DType::f32);
+    EXPECT_EQ(found[0], plain[0]);
+    EXPECT_TRUE(std::isnan(found[1]));
+    EXPECT_EQ(found[2], 0);
+  }
+}
+
 TEST(AttentionBackward, AnExceptionOfABiasFunctionPassesThrough) {
   const auto thrower = [](const void*, std::int64_t, double q, double) -> double {
     if (q > 20) throw std::runtime_error("no");
@@ -537,6 +626,7 @@ TEST(AttentionBackward, NoQueriesGiveKeysZeros) {
 }
 
 TEST(AttentionBackward, WhatIsHiddenMayHoldAnything_M9_S15) {
+  const double sinks[] = {0.5, -1};
   for (const DType dtype : dtypes) {
     for (const double content : {60000.0, infinity, nan}) {
       Case c({.num_q_heads = 2, .num_kv_heads = 1, .num_queries = 100, .num_keys = 140}, dtype);
@@ -545,12 +635,14 @@ TEST(AttentionBackward, WhatIsHiddenMayHoldAnything_M9_S15) {
         for (std::int64_t i = 0; i < 100; ++i) c.mask.set({0, h, i, 60}, -infinity);
       }
       c.options.attn_mask = c.mask.view();
-      const std::vector<double> before = c.computed();
+      c.options.sinks = ConstTensorView(sinks, "H", {2});
+      const std::vector<double> before = c.computed(), dsinks = gradients_of_sinks(c, DType::f64).values();
       for (std::int64_t d = 0; d < 8; ++d) {
         c.k.set({0, 0, 60, d}, content);
         c.v.set({0, 0, 60, d}, content);
       }
       EXPECT_EQ(c.computed(), before) << name(dtype) << " " << content;
+      EXPECT_EQ(gradients_of_sinks(c, DType::f64).values(), dsinks) << name(dtype) << " " << content;
     }
   }
 }
@@ -684,6 +776,23 @@ TEST(AttentionBackward, NamesTheRuleThatIsBroken) {
               with(c, c.dout, c.gradients(), ConstTensorView(c.lse.view().data(), DType::f16, "BHS", {2, 6, 3}));
             }),
             "attention_backward: dlse must be float32 or float64, got float16");
+}
+
+TEST(AttentionBackward, NamesTheRuleThatGradientsOfSinksBreak) {
+  Case c({.num_q_heads = 2, .num_queries = 3, .num_keys = 5});
+  c.attend();
+  const auto said = [&](const TensorView& dsinks) {
+    return error_sentence(ErrorCode::invalid_argument,
+                          [&] { attention_backward(c.q, c.k, c.v, c.out, c.dout, {.sinks = dsinks}, c.options); });
+  };
+  float sinks[3] = {};
+  EXPECT_EQ(said(TensorView(sinks, DType::f32, "H", {2})), "attention_backward: dsinks need sinks");
+  c.options.sinks = ConstTensorView(sinks, "H", {2});
+  EXPECT_EQ(said(TensorView(sinks, DType::f32, "H", {2})), "attention_backward: dsinks must not overlap sinks");
+  EXPECT_EQ(said(TensorView(c.dq.view().data(), DType::f32, "H", {3})),
+            "attention_backward: dsinks must be as long as q along H, got 3 and 2");
+  EXPECT_EQ(said(TensorView(c.dq.view().data(), DType::f32, "S", {2})),
+            "attention_backward: dsinks must have the axis H alone, got \"S\"");
 }
 
 TEST(AttentionBackward, RefusesToWriteOverWhatItReads) {

@@ -5,9 +5,10 @@
 //
 //     dv(j) = sum_i p(i, j) dout(i)
 //     dk(j) = scale R(p_j)^T sum_i ds(i, j) R(p_i) q(i)         dq(i) = scale R(p_i)^T sum_j ds(i, j) R(p_j) k(j)
+//     dsink = -sum_i exp(sink - lse(i)) delta(i)
 //
 // (Dao et al. 2022, appendix B.4; R^T is the rotation's transpose, not its inverse: an amplitude is multiplied in again.)
-// Where query heads share a KV head, dk and dv are sums over them.
+// Where query heads share a KV head, dk and dv are sums over them. A sink is a key without a value: dsink is its ds.
 //
 // In double where one of the tensors is f64, else in float32, 16-bit tensors too: sums are never kept in 16 bits, and each
 // result is rounded once. The score matrix is never stored. Every sum is taken in an order that the sizes alone decide: the
@@ -26,11 +27,12 @@ struct AttentionGradients {
   TensorView q = {};  ///< shaped like q, and so on
   TensorView k = {};
   TensorView v = {};
+  TensorView sinks = {};  ///< axis H; needs options.sinks. Does not decide the computing dtype; 0 for a sink of -infinity
 };
 
 /// The gradients of sum(out * dout) + sum(lse * dlse), `out` and options.lse being what attention() made of the same q, k, v
 /// and options. options.lse must be given, and is read here. dout is shaped like out, dlse (f32 or f64; not given: 0) like
-/// lse. Masks, biases and sinks are constants. options.workspace is not used.
+/// lse. Masks and biases are constants. options.workspace is not used.
 ///
 /// What a query does not see gets nothing from it, whatever either holds, NaN included; a query that sees no key, and a key
 /// that no query sees, get zeros. A NaN or an infinity in a row of q or dout makes all gradients NaN to which the row adds,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <iterator>
 #include <memory>
 
 #include "attention/aligned_array.h"
@@ -13,6 +14,7 @@
 #include "attention/sequences.h"
 #include "attention/tensor_checks.h"
 #include "base/apart.h"
+#include "base/element.h"
 #include "base/fail.h"
 #include "base/parallel.h"
 
@@ -21,6 +23,16 @@ namespace {
 
 constexpr AttentionNames names{"attention_backward", "attention_backward, q_positions", "attention_backward, k_positions"};
 constexpr const char* operation = names.operation;
+
+void check_dsinks(const AttentionProblem& p, const ConstTensorView& view) {
+  constexpr TensorChecks checks{operation};
+  if (!p.options.sinks) fail_argument(operation, "dsinks need sinks");
+  checks.given(view, "dsinks");
+  if (view.rank() != 1 || !view.has('H')) {
+    fail_argument(operation, "dsinks must have the axis H alone, got \"", view.axes().c_str(), "\"");
+  }
+  checks.size('H', view, "dsinks", p.num_q_heads, "q");
+}
 
 /// A sequence's share of the tasks: one per part of its queries and KV head.
 template <class T>
@@ -56,16 +68,19 @@ class BackwardTasks {
       BackwardPart<T> part(b_, own);
       for (std::int64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < num_tasks_;) run_task(at, i, part);
     });
+    if (b_.gradients.sinks) store_dsinks(at.dsinks);
   }
 
  private:
   struct Memory {
     SequenceTasks<T>* sequences;
+    double* dsinks;  // what each task finds, one per head that shares its KV head
     std::byte* workers;
   };
 
   Memory take(Arena& arena) const {
-    Memory at{arena.take<SequenceTasks<T>>(p_.num_sequences), nullptr};
+    Memory at{arena.take<SequenceTasks<T>>(p_.num_sequences),
+              b_.gradients.sinks ? arena.take<double>(num_tasks_ * p_.heads_per_kv_head()) : nullptr, nullptr};
     std::int64_t first_task = 0;
     for (std::int64_t n = 0; n < p_.num_sequences; ++n) {
       const AttentionSequence tokens = sequence_tokens(p_, n);
@@ -113,13 +128,26 @@ class BackwardTasks {
       sums.dvalues = sums.dkeys + tasks.sequence.num_keys * p_.head_dim;
       sums.done = tasks.done + kv_head * tasks.num_parts;
     }
+    double* const dsinks = at.dsinks != nullptr ? at.dsinks + task * p_.heads_per_kv_head() : nullptr;
+    if (dsinks != nullptr) std::fill_n(dsinks, p_.heads_per_kv_head(), 0.0);
     try {
-      part.run(tasks.sequence, kv_head, sums);
+      part.run(tasks.sequence, kv_head, sums, dsinks);
     } catch (...) {  // of a caller's bias function: nobody may wait for this part, nor overtake the ones before it
       const std::int64_t last_block = part.num_blocks(tasks.sequence) - 1;
       sums.wait_for_turn(last_block);
       sums.pass_turn(last_block);
       throw;
+    }
+  }
+
+  /// Sums in the order of the tasks. Those of a KV head are num_kv_heads apart, in every sequence.
+  void store_dsinks(const double* of_tasks) const noexcept {
+    const TensorView& to = b_.gradients.sinks;
+    const std::int64_t group = p_.heads_per_kv_head();
+    for (std::int64_t head = 0; head < p_.num_q_heads; ++head) {
+      double sum = 0;
+      for (std::int64_t i = head / group; i < num_tasks_; i += p_.num_kv_heads) sum += of_tasks[i * group + head % group];
+      store_element(to.dtype(), to.data(), head * to.stride('H'), sum);
     }
   }
 
@@ -148,16 +176,17 @@ void attention_backward(const ConstTensorView& q, const ConstTensorView& k, cons
   if (!options.lse) fail_argument(operation, "lse must be given, as attention() wrote it");
   check_attention_numbers(problem, options.lse, "lse");
   if (dlse) check_attention_numbers(problem, dlse, "dlse");
+  constexpr TensorChecks checks{operation};
+  if (gradients.q) checks.shape(gradients.q, "dq", q, "q", q, "q");
+  if (gradients.k) checks.shape(gradients.k, "dk", k, "k", k, "k");
+  if (gradients.v) checks.shape(gradients.v, "dv", v, "v", v, "v");
+  if (gradients.sinks) check_dsinks(problem, gradients.sinks);
   const struct {
     const TensorView& view;
     const char* name;
-    const ConstTensorView& like;
-    const char* whose;
-  } written[] = {{gradients.q, "dq", q, "q"}, {gradients.k, "dk", k, "k"}, {gradients.v, "dv", v, "v"}};
-  bool in_double = false;
-  for (const auto& [view, name, like, whose] : written) {
+  } written[] = {{gradients.q, "dq"}, {gradients.k, "dk"}, {gradients.v, "dv"}, {gradients.sinks, "dsinks"}};
+  for (const auto& [view, name] : written) {
     if (!view) continue;
-    TensorChecks{operation}.shape(view, name, like, whose, like, whose);
     check_attention_written(problem, view, name);
     check_apart(operation, name, view, "out", out);
     check_apart(operation, name, view, "dout", dout);
@@ -166,9 +195,10 @@ void attention_backward(const ConstTensorView& q, const ConstTensorView& k, cons
     for (const auto& other : written) {
       if (&other.view != &view) check_apart(operation, name, view, other.name, other.view);
     }
-    in_double = in_double || view.dtype() == DType::f64;
   }
-  for (const ConstTensorView* x : {&q, &k, &v, &out, &dout}) in_double = in_double || x->dtype() == DType::f64;
+  const ConstTensorView deciding[] = {q, k, v, out, dout, gradients.q, gradients.k, gradients.v};
+  const bool in_double = std::any_of(std::begin(deciding), std::end(deciding),
+                                     [](const ConstTensorView& x) { return x && x.dtype() == DType::f64; });
   if (problem.num_kv_heads == 0) return;
   const BackwardProblem backward{problem, out, dout, dlse, gradients};
   if (in_double) attend_backward<double>(backward, options.executor);

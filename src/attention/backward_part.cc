@@ -27,11 +27,13 @@ BackwardPart<T>::BackwardPart(const BackwardProblem& problem, Arena& arena)
       dvalue_(arena.take<T>(problem.forward.value_dim)) {}
 
 template <class T>
-void BackwardPart<T>::run(const AttentionSequence& sequence, std::int64_t kv_head, const KeySums<T>& sums) {
+void BackwardPart<T>::run(const AttentionSequence& sequence, std::int64_t kv_head, const KeySums<T>& sums, double* dsinks) {
   sequence_ = sequence;
   const std::int64_t first_row = sums.part * num_rows(p_.forward);
   const std::int64_t rows_left = BackwardRows<T>::count(p_.forward, sequence) - first_row;
   rows_.load(sequence, kv_head, first_row, std::min(num_rows(p_.forward), rows_left));
+  if (dsinks != nullptr) rows_.add_to_sinks(dsinks);
+  if (!p_.needs_weights()) return;
   const KeyRange seen = seen_by_all_rows();
   for (std::int64_t first_key = 0; first_key < sequence.num_keys; first_key += keys_.most_keys()) {
     const bool sees_block = !is_empty(common(seen, {first_key, first_key + keys_.most_keys()}));

@@ -37,7 +37,8 @@ class BackwardPart {
     return (sequence.num_keys + keys_.most_keys() - 1) / keys_.most_keys();
   }
 
-  void run(const AttentionSequence& sequence, std::int64_t kv_head, const KeySums<T>& sums);
+  /// Gradients of sinks are added to `dsinks`, one per head that shares the KV head, unless that is nullptr.
+  void run(const AttentionSequence& sequence, std::int64_t kv_head, const KeySums<T>& sums, double* dsinks);
 
  private:
   /// Some rows, and what they see.

@@ -12,6 +12,7 @@ struct BackwardProblem {
   const ConstTensorView &out, &dout, &dlse;
   const AttentionGradients& gradients;
 
+  bool needs_weights() const noexcept { return gradients.q || gradients.k || gradients.v; }
   bool needs_dscore() const noexcept { return gradients.q || gradients.k; }
 };
 

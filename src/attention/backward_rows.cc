@@ -106,6 +106,17 @@ T BackwardRows<T>::scale(std::int64_t row) const noexcept {
 }
 
 template <class T>
+void BackwardRows<T>::add_to_sinks(double* dsinks) const noexcept {
+  for (std::int64_t row = 0; row < num_rows_; ++row) {
+    const double sink = p_.forward.sink(head(row));
+    if (sink == -std::numeric_limits<double>::infinity()) continue;
+    const double weight = std::exp(sink - static_cast<double>(lse_[row]));
+    const std::int64_t member = head(row) - kv_head_ * heads_per_kv_head_;
+    dsinks[member] -= weight * static_cast<double>(delta_[row]);
+  }
+}
+
+template <class T>
 void BackwardRows<T>::store_gradients() {
   if (!p_.gradients.q) return;
   for (std::int64_t row = 0; row < num_rows_; ++row) {

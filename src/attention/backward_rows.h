@@ -31,6 +31,8 @@ class BackwardRows {
 
   /// From here on row 0 is row `first` of the sequence. Their gradients start at 0.
   void load(const AttentionSequence& sequence, std::int64_t kv_head, std::int64_t first, std::int64_t num_rows);
+  /// Adds what the rows make of the gradients of the sinks, one per head that shares the KV head.
+  void add_to_sinks(double* dsinks) const noexcept;
   /// Turns the gradients back and writes them.
   void store_gradients();
 

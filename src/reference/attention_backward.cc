@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "base/element.h"
@@ -89,7 +90,7 @@ Doubles weights(const ConstTensorView& q, const ConstTensorView& k, const Attent
 struct Backward {
   const ConstTensorView &q, &k, &v, &dout, &dlse, &weights;
   const AttentionOptions& options;
-  const TensorView &dq, &dk, &dv;
+  const TensorView &dq, &dk, &dv, &dsinks;
 
   void run() const {
     for (std::int64_t b = 0; b < q.size('B'); ++b) {
@@ -121,13 +122,17 @@ struct Backward {
     const std::int64_t num_keys = k.size(token_axis(k)), kv_head = query.h / (q.size('H') / k.size('H'));
     const auto key = [&](std::int64_t j) { return Element{query.b, j, kv_head}; };
     std::vector<double> dweights;
-    double delta = dlse ? -query.read(dlse) : 0;
+    double delta = dlse ? -query.read(dlse) : 0, weight_of_sink = 1;
     for (std::int64_t j = 0; j < num_keys; ++j) {
       const double weight = query.read(weights, j);
       double sum = 0;
       for (std::int64_t d = 0; weight != 0 && d < v.size('D'); ++d) sum += query.read(dout, d) * key(j).read(v, d);
       dweights.push_back(sum);
       delta += weight * sum;
+      weight_of_sink -= weight;
+    }
+    if (options.sinks && Element{0, 0, query.h}.read(options.sinks) != -std::numeric_limits<double>::infinity()) {
+      Element{0, 0, query.h}.add(dsinks, 0, -weight_of_sink * delta);
     }
     for (std::int64_t j = 0; j < num_keys; ++j) {
       const double weight = query.read(weights, j);
@@ -146,7 +151,7 @@ struct Backward {
 void attention_backward(const ConstTensorView& q, const ConstTensorView& k, const ConstTensorView& v,
                         const ConstTensorView& dout, const AttentionGradients& gradients, const AttentionOptions& options,
                         const ConstTensorView& dlse) {
-  const Doubles all = weights(q, k, options), turned_q(q), turned_k(k), dq(q), dk(k), dv(v);
+  const Doubles all = weights(q, k, options), turned_q(q), turned_k(k), dq(q), dk(k), dv(v), dsinks("H", {q.size('H')});
   copy(q, turned_q.view());
   copy(k, turned_k.view());
   PositionOf q_positions, k_positions;
@@ -157,7 +162,9 @@ void attention_backward(const ConstTensorView& q, const ConstTensorView& k, cons
     rotate(turned_q.view(), turned_q.view(), *options.rotation, q_positions);
     rotate(turned_k.view(), turned_k.view(), *options.rotation, k_positions);
   }
-  Backward{turned_q.view(), turned_k.view(), v, dout, dlse, all.view(), options, dq.view(), dk.view(), dv.view()}.run();
+  Backward{turned_q.view(), turned_k.view(), v,         dout,      dlse,         all.view(),
+           options,         dq.view(),       dk.view(), dv.view(), dsinks.view()}
+      .run();
   if (options.rotation != nullptr) {
     rotate_backward(dq.view(), dq.view(), *options.rotation, q_positions);
     rotate_backward(dk.view(), dk.view(), *options.rotation, k_positions);
@@ -165,6 +172,7 @@ void attention_backward(const ConstTensorView& q, const ConstTensorView& k, cons
   if (gradients.q) copy(dq.view(), gradients.q);
   if (gradients.k) copy(dk.view(), gradients.k);
   if (gradients.v) copy(dv.view(), gradients.v);
+  if (gradients.sinks) copy(dsinks.view(), gradients.sinks);
 }
 
 }  // namespace rotary::reference
