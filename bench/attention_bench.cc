@@ -1,83 +1,118 @@
-// Prefill: causal attention of a whole prompt with the rotation inside, one thread.
+// Attention of a whole prompt with the rotation inside: prefill/DTYPE/dWIDTH/LENGTH/THREADS, causal, with groups of four query
+// heads; and with a window of 1024 tokens, window/DTYPE/dWIDTH/8192. The smallest call: smallest/attention.
 //
-// Operations: 4 * width per query and visible key, nothing else counts. `GFLOPS` is the best run; `of_peak` the best share
-// of the rate of independent FMAs, measured before and after every run on the same core: shared machines change from moment
-// to moment.
-#include <benchmark/benchmark.h>
-
+// Operations: 4 * width per query and visible key, nothing else counts. Prefill is held against the rate of independent FMAs on
+// as many cores; a window against the rate that the whole of the same length reaches, in turns with it.
 #include <algorithm>
 #include <cstdint>
+#include <string>
+#include <thread>
 #include <vector>
 
-#include "fma_peak.h"
+#include "clock.h"
+#include "filled.h"
+#include "gauge.h"
 #include "rotary/attention.hpp"
 #include "rotary/frequencies.hpp"
-#include "rotary/isa.hpp"
 
 namespace rotary {
 namespace {
 
-constexpr std::int64_t num_q_heads = 4, num_kv_heads = 1;  // one KV head of a model with groups of four
+constexpr std::int64_t group = 4;
 
-std::vector<std::uint16_t> sixteen_bits(const std::vector<float>& numbers) {
-  std::vector<std::uint16_t> narrow;
-  for (const float x : numbers) narrow.push_back(to_bfloat16(x).bits);
-  return narrow;
+Rotation half_rotation(std::int64_t width) {
+  return Rotation({.head_dim = width, .pairing_in = Pairing::half, .inv_freq = default_frequencies(10000, width).inv_freq});
 }
 
-std::vector<float> numbers(std::int64_t count, unsigned seed) {
-  std::vector<float> values;
-  for (std::int64_t i = 0; i < count; ++i) {
-    seed = seed * 1664525u + 1013904223u;
-    values.push_back(static_cast<float>(seed >> 8) * 0x1p-23f - 1);
+/// One prompt, so many KV heads.
+struct Prompt {
+  Prompt(DType dtype, std::int64_t width_of_head, std::int64_t num_tokens, std::int64_t num_kv_heads)
+      : width(width_of_head),
+        length(num_tokens),
+        num_q_heads(group * num_kv_heads),
+        q(dtype, "SHD", {length, num_q_heads, width}, 1),
+        k(dtype, "SHD", {length, num_kv_heads, width}, 2),
+        v(dtype, "SHD", {length, num_kv_heads, width}, 3),
+        out(dtype, "SHD", {length, num_q_heads, width}, 4),
+        rotation(half_rotation(width)),
+        options{.rotation = &rotation, .causal = Causal::top_left} {}
+
+  void attend() const { attention(q, k, v, out, options); }
+
+  double operations() const {
+    double pairs = 0;
+    for (std::int64_t i = 0; i < length; ++i) {
+      const std::int64_t most = options.window_left < 0 ? length : options.window_left + 1;
+      pairs += static_cast<double>(std::min(i + 1, most));
+    }
+    return 4 * static_cast<double>(num_q_heads * width) * pairs;
   }
-  return values;
+
+  std::int64_t width, length, num_q_heads;
+  bench::Filled q, k, v, out;
+  Rotation rotation;
+  AttentionOptions options;
+};
+
+void prefill(benchmark::State& state, DType dtype, std::int64_t width, std::int64_t length, int threads) {
+  Prompt prompt(dtype, width, length, threads);
+  ThreadPool pool(threads);
+  if (threads > 1) prompt.options.executor = &pool;
+  const double elements = static_cast<double>(2 * (group + 1) * threads * length * width);
+  bench::measure_computing(state, {.call = [&] { prompt.attend(); },
+                                   .operations = prompt.operations(),
+                                   .bytes = elements * static_cast<double>(bit_size(dtype)) / 8,
+                                   .target = dtype != DType::f32 ? 87.0
+                                             : length < 2048     ? 80
+                                             : width < 128       ? 85
+                                                                 : 88,
+                                   .executor = prompt.options.executor});
 }
 
-void prefill(benchmark::State& state, DType dtype) {
-  const std::int64_t width = state.range(0), length = state.range(1);
-  const std::vector<float> q32 = numbers(length * num_q_heads * width, 1), k32 = numbers(length * num_kv_heads * width, 2),
-                           v32 = numbers(length * num_kv_heads * width, 3);
-  const std::vector<std::uint16_t> q16 = sixteen_bits(q32), k16 = sixteen_bits(k32), v16 = sixteen_bits(v32);
-  std::vector<float> out(q32.size());
-  const auto view = [&](const std::vector<float>& wide, const std::vector<std::uint16_t>& narrow, std::int64_t heads) {
-    const void* const data = dtype == DType::f32 ? static_cast<const void*>(wide.data()) : narrow.data();
-    return ConstTensorView(data, dtype, "SHD", {length, heads, width});
-  };
-  const Rotation rotation(
-      {.head_dim = width, .pairing_in = Pairing::half, .inv_freq = default_frequencies(10000, width).inv_freq});
-  const AttentionOptions options{.rotation = &rotation, .causal = Causal::top_left};
-
-  const double pairs = static_cast<double>(length) * static_cast<double>(length + 1) / 2;
-  const double operations = 4.0 * static_cast<double>(num_q_heads * width) * pairs;
-  double best_rate = 0, best_share = 0;
-  for (auto _ : state) {
-    const double peak = bench::fma_rate();
+void window(benchmark::State& state, DType dtype, std::int64_t width) {
+  constexpr std::int64_t length = 8192;
+  const Prompt whole(dtype, width, length, 1);
+  Prompt windowed(dtype, width, length, 1);
+  windowed.options.window_left = 1023;
+  const auto limit = [&] {
     const double begin = bench::thread_seconds();
-    attention(view(q32, q16, num_q_heads), view(k32, k16, num_kv_heads), view(v32, v16, num_kv_heads),
-              TensorView(out.data(), dtype, "SHD", {length, num_q_heads, width}), options);
-    const double seconds = bench::thread_seconds() - begin;
-    state.SetIterationTime(seconds);
-    best_rate = std::max(best_rate, operations / seconds);
-    best_share = std::max(best_share, operations / seconds / std::max(peak, bench::fma_rate()));
-  }
-  state.counters["GFLOPS"] = best_rate * 1e-9;
-  state.counters["of_peak"] = best_share;
-  state.SetLabel(name(active_isa()));
+    whole.attend();
+    return whole.operations() / (bench::thread_seconds() - begin);
+  };
+  bench::measure_beside(
+      state, {.call = [&] { windowed.attend(); }, .operations = windowed.operations(), .target = 100 / 1.15}, limit);
 }
 
-void f32(benchmark::State& state) { prefill(state, DType::f32); }
-void bf16(benchmark::State& state) { prefill(state, DType::bf16); }
-BENCHMARK(f32)
-    ->ArgNames({"width", "length"})
-    ->ArgsProduct({{64, 128}, {512, 1024, 2048, 4096}})
-    ->Unit(benchmark::kMillisecond)
-    ->UseManualTime();
-BENCHMARK(bf16)
-    ->ArgNames({"width", "length"})
-    ->ArgsProduct({{64, 128}, {512, 1024, 2048, 4096}})
-    ->Unit(benchmark::kMillisecond)
-    ->UseManualTime();
+void smallest(benchmark::State& state) {
+  const Prompt prompt(DType::f32, 16, 1, 1);
+  AttentionOptions options = prompt.options;
+  std::vector<char> workspace(
+      static_cast<std::size_t>(attention_workspace_bytes(prompt.q, prompt.k, prompt.v, prompt.out, options)));
+  options.workspace = workspace.data();
+  options.workspace_bytes = static_cast<std::int64_t>(workspace.size());
+  bench::measure_time(state, {.call = [&] { attention(prompt.q, prompt.k, prompt.v, prompt.out, options); }}, 300);
+}
+
+void add(DType dtype, std::int64_t width) {
+  const int most_threads = std::thread::hardware_concurrency() > 1 ? 2 : 1;
+  const std::string head = std::string("d").append(std::to_string(width));
+  for (const std::int64_t length : {512, 1024, 2048, 4096, 8192}) {
+    for (int threads = 1; threads <= most_threads; ++threads) {
+      bench::add_case(bench::title("prefill", name(dtype), head, length, threads),
+                      [=](benchmark::State& state) { prefill(state, dtype, width, length, threads); });
+    }
+  }
+  bench::add_case(bench::title("window", name(dtype), head, 8192),
+                  [=](benchmark::State& state) { window(state, dtype, width); });
+}
+
+const bool added = [] {
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+    for (const std::int64_t width : {64, 128}) add(dtype, width);
+  }
+  bench::add_case("smallest/attention", smallest);
+  return true;
+}();
 
 }  // namespace
 }  // namespace rotary

@@ -7,9 +7,6 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include <time.h>
-
-#include <algorithm>
 #include <cstdint>
 
 #include "kernels/unroll-inl.h"
@@ -19,8 +16,8 @@ namespace rotary {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Operations of `rounds` rounds of independent chains, long enough to hide the latency of an FMA (12 on the machines of
-/// today; scalar code has few registers to spare, and more chains do no harm).
+/// Enough chains to hide the latency of an FMA (12 on the machines of today; scalar code has few registers to spare, and more
+/// chains do no harm).
 double multiply_and_add(std::int64_t rounds, float* sink) noexcept {
   constexpr int chains = 12;
   const hn::ScalableTag<float> d;
@@ -37,56 +34,92 @@ double multiply_and_add(std::int64_t rounds, float* sink) noexcept {
   return 2.0 * chains * static_cast<double>(hn::Lanes(d)) * static_cast<double>(rounds);
 }
 
-void change_in_place(float* numbers, std::int64_t count) noexcept {
-  const hn::ScalableTag<float> d;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  const auto factor = hn::Set(d, 0.999f), term = hn::Set(d, 0.001f);
-  std::int64_t i = 0;
-  for (; i + 4 * lanes <= count; i += 4 * lanes) {
-    unroll<4>([&](auto v) ROTARY_LAMBDA {
-      float* const x = numbers + i + v * lanes;
-      hn::StoreU(hn::MulAdd(hn::LoadU(d, x), factor, term), d, x);
-    });
-  }
-  for (; i < count; ++i) numbers[i] = numbers[i] * 0.999f + 0.001f;
-}
-
 }  // namespace HWY_NAMESPACE
 }  // namespace rotary
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
+#if defined(__x86_64__)
+#include <sys/wait.h>
+#include <unistd.h>
+#endif
+
+#include "clock.h"
 #include "kernels/dispatch.h"
 
 namespace rotary::bench {
+namespace {
 
-double thread_seconds() noexcept {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+#if defined(__x86_64__)
+/// By the letter: compilers spill the accumulators of a loop in intrinsics.
+__attribute__((target("avx512f,avx512bf16"))) double dot_products(std::int64_t rounds) noexcept {
+  constexpr double operations = 4.0 * 12 * 16;  // of 12 chains: two multiply-adds per lane
+  std::int64_t left = rounds;
+  __asm__ volatile(
+      "vpxord %%zmm30, %%zmm30, %%zmm30\n\t"
+      "vpxord %%zmm31, %%zmm31, %%zmm31\n"
+      "1:\n\t"
+      "vdpbf16ps %%zmm30, %%zmm31, %%zmm16\n\t"
+      "vdpbf16ps %%zmm30, %%zmm31, %%zmm17\n\t"
+      "vdpbf16ps %%zmm30, %%zmm31, %%zmm18\n\t"
+      "vdpbf16ps %%zmm30, %%zmm31, %%zmm19\n\t"
+      "vdpbf16ps %%zmm30, %%zmm31, %%zmm20\n\t"
+      "vdpbf16ps %%zmm30, %%zmm31, %%zmm21\n\t"
+      "vdpbf16ps %%zmm30, %%zmm31, %%zmm22\n\t"
+      "vdpbf16ps %%zmm30, %%zmm31, %%zmm23\n\t"
+      "vdpbf16ps %%zmm30, %%zmm31, %%zmm24\n\t"
+      "vdpbf16ps %%zmm30, %%zmm31, %%zmm25\n\t"
+      "vdpbf16ps %%zmm30, %%zmm31, %%zmm26\n\t"
+      "vdpbf16ps %%zmm30, %%zmm31, %%zmm27\n\t"
+      "dec %0\n\t"
+      "jnz 1b"
+      : "+r"(left)
+      :
+      : "cc", "xmm16", "xmm17", "xmm18", "xmm19", "xmm20", "xmm21", "xmm22", "xmm23", "xmm24", "xmm25", "xmm26", "xmm27",
+        "xmm30", "xmm31");
+  return operations * static_cast<double>(rounds);
+}
+
+/// Some hypervisors hide an instruction that the core executes: a child process tries it, and may die of it.
+bool has_dot_products() noexcept {
+  if (!__builtin_cpu_supports("avx512f")) return false;
+  const pid_t child = fork();
+  if (child == 0) {
+    dot_products(1);
+    _exit(0);
+  }
+  int status = 1;
+  return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+#else
+double dot_products(std::int64_t) noexcept { return 0; }
+bool has_dot_products() noexcept { return false; }
+#endif
+
+template <class Run>
+double rate(const Run& run) noexcept {
+  const double begin = thread_seconds();
+  const double operations = run(200000);
+  return operations / (thread_seconds() - begin);
+}
+
+}  // namespace
+
+double multiply_and_add(std::int64_t rounds) noexcept {
+  volatile float numbers[] = {0.999f, 0.001f};
+  float sink[] = {numbers[0], numbers[1], 0};
+  const double operations = ROTARY_KERNEL(multiply_and_add)(rounds, sink);
+  numbers[0] = sink[2];
+  return operations;
 }
 
 double fma_rate() noexcept {
-  volatile float numbers[] = {0.999f, 0.001f};
-  float sink[] = {numbers[0], numbers[1], 0};
-  const auto kernel = [&](std::int64_t rounds) { return ROTARY_KERNEL(multiply_and_add)(rounds, sink); };
-  const double begin = thread_seconds();
-  const double operations = kernel(200000);
-  const double seconds = thread_seconds() - begin;
-  numbers[0] = sink[2];
-  return operations / seconds;
+  return rate([](std::int64_t rounds) { return multiply_and_add(rounds); });
 }
 
-double in_place_seconds(float* numbers, std::int64_t count) noexcept {
-  const auto kernel = ROTARY_KERNEL(change_in_place);
-  const std::int64_t passes = std::max<std::int64_t>(2, (1 << 18) / count);  // some tens of microseconds at a time
-  double best = 1e30;
-  for (int repeat = 0; repeat < 5; ++repeat) {
-    const double begin = thread_seconds();
-    for (std::int64_t pass = 0; pass < passes; ++pass) kernel(numbers, count);
-    best = std::min(best, (thread_seconds() - begin) / static_cast<double>(passes));
-  }
-  return best;
+double bf16_dot_rate() noexcept {
+  static const bool there = has_dot_products();
+  return there ? rate(dot_products) : 0;
 }
 
 }  // namespace rotary::bench

@@ -1,18 +1,18 @@
-// How fast this core computes, and changes numbers in place, right now.
+// How fast this core computes right now.
 #pragma once
 
 #include <cstdint>
 
 namespace rotary::bench {
 
-/// Processor time of this thread: other programs on a shared machine do not count.
-double thread_seconds() noexcept;
+/// Independent chains of multiply and add on float32 vectors of the active instruction set, `rounds` links each (a
+/// microsecond is about 500). Returns the number of operations; an FMA counts as two.
+double multiply_and_add(std::int64_t rounds) noexcept;
 
-/// float32 operations per second (an FMA counts as two) on the active instruction set, from a run of about a millisecond.
+/// float32 operations per second, from a run of about half a millisecond.
 double fma_rate() noexcept;
 
-/// Seconds to change `count` numbers in place once: read, one operation, written. The best of some passes over them, one
-/// after another: they stay in the nearest cache that holds them all.
-double in_place_seconds(float* numbers, std::int64_t count) noexcept;
+/// The same of products of bfloat16 pairs, added in float32 (AVX512_BF16); 0 where this machine has no such instruction.
+double bf16_dot_rate() noexcept;
 
 }  // namespace rotary::bench

@@ -1,19 +1,17 @@
-// Linear attention, one thread: prefill by every method, and a step of a stream. float32, 64 channels, 64 values.
+// Linear attention, one thread, float32, 64 channels, 64 values: linear/METHOD/LENGTH/CHUNK/HEADS, a whole prompt; and
+// linear-step/HEADS, one token of a stream.
 //
-// Operations of prefill, per token and head: 4 * features * values for the sums, (chunk + 1) * (features + values) for the
-// pairs within a chunk; maps, rotation and denominators are not counted. `of_peak` as in attention_bench.cc. `of_in_place`:
-// the time to read and write the state once, in place, over the time of a step; the middle one of all samples.
-#include <benchmark/benchmark.h>
-
-#include <algorithm>
+// Operations of a prompt, per token and head: 4 * features * values for the sums, (chunk + 1) * (features + values) for the
+// pairs within a chunk; maps, rotation and denominators are not counted. The limit of a prompt is the rate of independent FMAs,
+// that of a step a loop that only reads and writes the state in place.
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "fma_peak.h"
+#include "gauge.h"
 #include "linear_methods.h"
-#include "rotary/isa.hpp"
+#include "memory_rate.h"
 
 namespace rotary {
 namespace {
@@ -21,45 +19,19 @@ namespace {
 using bench::LinearMethod;
 using bench::width;
 
-void prefill(benchmark::State& state, const std::string& name) {
-  const std::int64_t length = state.range(0), chunk_size = state.range(1), heads = state.range(2);
+void prefill(benchmark::State& state, const char* name, std::int64_t length, std::int64_t chunk_size, std::int64_t heads) {
   LinearMethod method(name);
   const bench::Inputs inputs(heads, length);
   method.options.chunk_size = chunk_size;
-  const std::int64_t features = method.num_features();
-  const auto tokens = static_cast<double>(heads * length);
-  const double operations = tokens * static_cast<double>(4 * features * width + (chunk_size + 1) * (features + width));
-  double best = 1e30, best_share = 0;
-  for (auto _ : state) {
-    const double peak = bench::fma_rate();
-    const double begin = bench::thread_seconds();
-    inputs.attend(method.options);
-    const double seconds = bench::thread_seconds() - begin;
-    state.SetIterationTime(seconds);
-    best = std::min(best, seconds);
-    best_share = std::max(best_share, operations / seconds / std::max(peak, bench::fma_rate()));
-  }
-  state.counters["ns_per_token"] = best / tokens * 1e9;
-  state.counters["of_peak"] = best_share;
-  state.SetLabel(rotary::name(active_isa()));
+  const std::int64_t features = method.num_features(), tokens = heads * length;
+  const auto operations = static_cast<double>(4 * features * width + (chunk_size + 1) * (features + width));
+  bench::measure_computing(state, {.call = [&] { inputs.attend(method.options); },
+                                   .operations = static_cast<double>(tokens) * operations,
+                                   .bytes = static_cast<double>(tokens * 4 * width) * sizeof(float),
+                                   .target = 58});
 }
 
-#define PREFILL(name)                          \
-  BENCHMARK_CAPTURE(prefill, name, #name)      \
-      ->ArgNames({"length", "chunk", "heads"}) \
-      ->Unit(benchmark::kMillisecond)          \
-      ->UseManualTime()
-PREFILL(roformer)
-    ->ArgsProduct({{256, 1024, 8192, 65536}, {32}, {8}})
-    ->ArgsProduct({{1 << 20}, {32}, {1}})
-    ->ArgsProduct({{8192}, {16, 64}, {8}});
-PREFILL(elu)->Args({8192, 32, 8});
-PREFILL(cosformer)->Args({8192, 32, 8});
-PREFILL(performer)->Args({8192, 32, 8});
-PREFILL(taylor2)->Args({8192, 32, 1});
-
-void step(benchmark::State& state) {
-  const std::int64_t heads = state.range(0), steps = std::max<std::int64_t>(1, 64 / heads);  // tens of microseconds
+void step(benchmark::State& state, std::int64_t heads) {
   LinearMethod method("roformer");
   LinearAttentionOptions& options = method.options;
   const std::vector<float> x = bench::numbers(heads * width, 1);
@@ -67,28 +39,36 @@ void step(benchmark::State& state) {
   const ConstTensorView token(x.data(), "SHD", {1, heads, width});
   LinearState sums;
   options.state = &sums;
-  std::vector<float> in_place(static_cast<std::size_t>(heads * width * width));
-  double best = 1e30;
-  std::vector<double> shares;
-  for (auto _ : state) {
-    const double limit = bench::in_place_seconds(in_place.data(), heads * width * width);
-    const double begin = bench::thread_seconds();
-    for (std::int64_t i = 0; i < steps; ++i) {
-      linear_attention(token, token, token, TensorView(out.data(), "SHD", {1, heads, width}), options);
-      ++options.q_positions.offset;
-      ++options.k_positions.offset;
-    }
-    const double seconds = (bench::thread_seconds() - begin) / static_cast<double>(steps);
-    state.SetIterationTime(seconds);
-    best = std::min(best, seconds);
-    shares.push_back(limit / seconds);
-  }
-  state.counters["ns_per_head"] = best / static_cast<double>(heads) * 1e9;
-  std::nth_element(shares.begin(), shares.begin() + static_cast<std::ptrdiff_t>(shares.size() / 2), shares.end());
-  state.counters["of_in_place"] = shares[shares.size() / 2];
-  state.SetLabel(rotary::name(active_isa()));
+  std::vector<float> as_much(static_cast<std::size_t>(heads * width * width));
+  const bench::MemoryRate limit(bench::Traffic::in_place, as_much.data(), as_much.size() * sizeof(float));
+  const auto call = [&] {
+    linear_attention(token, token, token, TensorView(out.data(), "SHD", {1, heads, width}), options);
+    ++options.q_positions.offset;
+    ++options.k_positions.offset;
+  };
+  bench::measure_moving(state,
+                        {.call = call,
+                         .operations = static_cast<double>(heads * 4 * width * width),
+                         .bytes = 2 * static_cast<double>(as_much.size() * sizeof(float)),
+                         .target = 100 / 1.2},
+                        [&] { return limit.measure(); });
 }
-BENCHMARK(step)->ArgNames({"heads"})->Arg(1)->Arg(8)->Arg(64)->UseManualTime();
+
+void add_prefill(const char* method, std::int64_t length, std::int64_t chunk_size, std::int64_t heads) {
+  bench::add_case(bench::title("linear", method, length, chunk_size, heads),
+                  [=](benchmark::State& state) { prefill(state, method, length, chunk_size, heads); });
+}
+
+const bool added = [] {
+  for (const std::int64_t length : {256, 1024, 8192, 65536}) add_prefill("roformer", length, 32, 8);
+  add_prefill("roformer", 1 << 20, 32, 1);
+  for (const std::int64_t chunk_size : {16, 64}) add_prefill("roformer", 8192, chunk_size, 8);
+  for (const char* method : {"elu", "cosformer", "performer"}) add_prefill(method, 8192, 32, 8);
+  add_prefill("taylor2", 8192, 32, 1);
+  for (const std::int64_t heads : {1, 8, 64})
+    bench::add_case(bench::title("linear-step", heads), [=](benchmark::State& state) { step(state, heads); });
+  return true;
+}();
 
 }  // namespace
 }  // namespace rotary

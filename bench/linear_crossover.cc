@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
+#include "clock.h"
 #include "crossover_picture.h"
-#include "fma_peak.h"
 #include "linear_methods.h"
 #include "machine.h"
 #include "rotary/attention.hpp"

@@ -1,109 +1,118 @@
-// Rotating q and k in place: 32 + 8 heads of 128, against a pass over the same memory that only reads and writes it.
+// Rotating q and k in place, 32 + 8 heads of 128: rotate/DTYPE/PAIRING/LAYOUT/ANGLES/TOKENS, against a loop that only reads and
+// writes the same memory. Moving the keys of a cache to other positions: shift/DTYPE/PAIRING/TOKENS, 8 heads of 128. The
+// smallest call: smallest/rotate.
 //
-// Every measurement takes both in turn, so that a busy machine slows both. Bytes are counted once read and once written.
-//   GB/s      of rotate
-//   limit     GB/s of the pass
-//   share     time of the pass / time of rotate, medians
-#include <benchmark/benchmark.h>
+// Bytes are counted once read and once written. A single token has a time to keep instead of a rate: 500 ns.
+#include <unistd.h>
 
-#include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <string>
-#include <vector>
 
-#include "base/element.h"
+#include "filled.h"
+#include "gauge.h"
+#include "memory_rate.h"
 #include "rotary/frequencies.hpp"
-#include "rotary/isa.hpp"
+#include "rotary/kv_cache.hpp"
 #include "rotary/rotate.hpp"
 
+namespace rotary {
 namespace {
-
-using namespace rotary;
 
 constexpr std::int64_t num_q_heads = 32, num_kv_heads = 8, head_dim = 128;
 
-#if defined(__x86_64__)
-__attribute__((target_clones("avx512f", "avx2", "default")))
-#endif
-void read_and_write(std::uint64_t* words, std::int64_t count, std::uint64_t mask) {
-  for (std::int64_t i = 0; i < count; ++i) words[i] ^= mask;
-}
-
-double seconds(const std::chrono::steady_clock::time_point& since) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - since).count();
-}
-
-double median(std::vector<double>& times) {
-  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
-  std::nth_element(times.begin(), middle, times.end());
-  return *middle;
-}
-
-enum class Order { tokens_outside, heads_outside };
+enum class Layout { tokens_outside, heads_outside };
 enum class Angles { computed, table };
 
-void rotate_in_place(benchmark::State& state, DType dtype, Pairing pairing, Order order, Angles angles) {
-  const std::int64_t num_tokens = state.range(0);
-  const std::int64_t num_elements = num_tokens * (num_q_heads + num_kv_heads) * head_dim;
-  const std::int64_t num_bytes = num_elements * bit_size(dtype) / 8;
-  std::vector<std::uint64_t> memory(static_cast<std::size_t>(num_bytes / 8));
-  for (std::int64_t i = 0; i < num_elements; ++i)
-    store_element(dtype, memory.data(), i, static_cast<double>(i % 1001) / 500 - 1);
+Rotation rotation_of(Pairing pairing) {
+  return Rotation({.head_dim = head_dim, .pairing_in = pairing, .inv_freq = default_frequencies(5e5, head_dim).inv_freq});
+}
 
-  const std::int64_t q_elements = num_tokens * num_q_heads * head_dim;
-  const auto view = [&](std::int64_t begin, std::int64_t heads) {
-    void* const data = reinterpret_cast<char*>(memory.data()) + begin * bit_size(dtype) / 8;
-    if (order == Order::tokens_outside) return TensorView(data, dtype, "SHD", {num_tokens, heads, head_dim});
+/// 16-bit numbers in the second-level cache are bound by the arithmetic of narrowing them, not by memory.
+double target(DType dtype, std::size_t num_bytes, double elsewhere) {
+  const long second_level = sysconf(_SC_LEVEL2_CACHE_SIZE);
+  const bool is_near = second_level > 0 && num_bytes <= static_cast<std::size_t>(second_level);
+  return is_near && bit_size(dtype) == 16 ? 55 : elsewhere;
+}
+
+void rotate_in_place(benchmark::State& state, DType dtype, Pairing pairing, Layout layout, Angles angles,
+                     std::int64_t num_tokens) {
+  // one piece of memory, so that one loop can go over all of it
+  const bench::Filled memory(dtype, "SHD", {num_tokens, num_q_heads + num_kv_heads, head_dim}, 1);
+  const auto view = [&](std::int64_t first_element, std::int64_t heads) {
+    void* const data = static_cast<char*>(memory.data()) + first_element * bit_size(dtype) / 8;
+    if (layout == Layout::tokens_outside) return TensorView(data, dtype, "SHD", {num_tokens, heads, head_dim});
     return TensorView(data, dtype, "HSD", {heads, num_tokens, head_dim});
   };
-  const TensorView q = view(0, num_q_heads), k = view(q_elements, num_kv_heads);
-  const Rotation rotation(
-      {.head_dim = head_dim, .pairing_in = pairing, .inv_freq = default_frequencies(5e5, head_dim).inv_freq});
+  const TensorView q = view(0, num_q_heads), k = view(num_tokens * num_q_heads * head_dim, num_kv_heads);
+  const Rotation rotation = rotation_of(pairing);
   const AngleTable table = AngleTable::build(rotation, 1000, num_tokens);
   const RotateOptions options{.table = angles == Angles::table ? &table : nullptr};
 
-  // A single token is over before the clock has moved: count several calls as one.
-  const int calls = num_tokens == 1 ? 64 : 1;
-  std::vector<double> pass_times, rotate_times;
-  volatile std::uint64_t no_mask = 0;
-  for (auto _ : state) {
-    auto start = std::chrono::steady_clock::now();
-    for (int i = 0; i < calls; ++i) read_and_write(memory.data(), num_bytes / 8, no_mask);
-    pass_times.push_back(seconds(start));
-    start = std::chrono::steady_clock::now();
-    for (int i = 0; i < calls; ++i) rotate(q, k, rotation, {.offset = 1000}, options);
-    rotate_times.push_back(seconds(start));
-    state.SetIterationTime(rotate_times.back() / calls);
-  }
-  const double pass = median(pass_times) / calls, rotated = median(rotate_times) / calls;
-  state.counters["median_ns"] = 1e9 * rotated;
-  state.counters["GB/s"] = 2e-9 * static_cast<double>(num_bytes) / rotated;
-  state.counters["limit"] = 2e-9 * static_cast<double>(num_bytes) / pass;
-  state.counters["share"] = pass / rotated;
-  state.SetLabel(name(active_isa()));
+  const double elements = static_cast<double>(num_tokens * (num_q_heads + num_kv_heads) * head_dim);
+  const bench::Work work{.call = [&] { rotate(q, k, rotation, {.offset = 1000}, options); },
+                         .operations = 3 * elements,
+                         .bytes = 2 * static_cast<double>(memory.num_bytes()),
+                         .target = target(dtype, memory.num_bytes(), angles == Angles::table ? 90 : 80)};
+  if (num_tokens == 1) return bench::measure_time(state, work, 500);
+  const bench::MemoryRate limit(bench::Traffic::in_place, memory.data(), memory.num_bytes());
+  bench::measure_moving(state, work, [&] { return limit.measure(); });
 }
 
-void register_all() {
-  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
-    for (const Pairing pairing : {Pairing::half, Pairing::interleaved}) {
-      for (const Order order : {Order::tokens_outside, Order::heads_outside}) {
-        for (const Angles angles : {Angles::computed, Angles::table}) {
-          const std::string title = std::string("rotate/") + name(dtype) + "/" + name(pairing) + "/" +
-                                    (order == Order::tokens_outside ? "SHD" : "HSD") + "/" +
-                                    (angles == Angles::computed ? "computed" : "table");
-          benchmark::RegisterBenchmark(title.c_str(), rotate_in_place, dtype, pairing, order, angles)
-              ->Arg(1)
-              ->Arg(512)
-              ->Arg(4096)
-              ->UseManualTime()
-              ->MinTime(0.1);
-        }
+void shift_cached(benchmark::State& state, DType dtype, Pairing pairing, std::int64_t num_tokens) {
+  const Rotation rotation = rotation_of(pairing);
+  KvCache cache({.num_kv_heads = num_kv_heads,
+                 .head_dim = head_dim,
+                 .dtype = dtype,
+                 .rotation = &rotation,
+                 .block_size = 64,
+                 .num_blocks = num_tokens / 64});
+  const bench::Filled tokens(dtype, "SHD", {num_tokens, num_kv_heads, head_dim}, 1);
+  cache.append(0, tokens, tokens);
+  std::int64_t distance = 128;
+  const bench::Work work{.call =
+                             [&] {
+                               cache.shift(0, 0, num_tokens, distance);
+                               distance = -distance;
+                             },
+                         .operations = 3 * static_cast<double>(num_tokens * num_kv_heads * head_dim),
+                         .bytes = 2 * static_cast<double>(tokens.num_bytes()),
+                         .target = target(dtype, tokens.num_bytes(), 85)};
+  const bench::MemoryRate limit(bench::Traffic::in_place, tokens.data(), tokens.num_bytes());
+  bench::measure_moving(state, work, [&] { return limit.measure(); });
+}
+
+void smallest(benchmark::State& state) {
+  const bench::Filled x(DType::f32, "SHD", {1, 1, 16}, 1);
+  const Rotation rotation({.head_dim = 16, .pairing_in = Pairing::half, .inv_freq = default_frequencies(1e4, 16).inv_freq});
+  bench::measure_time(state, {.call = [&] { rotate(x, rotation, {.offset = 1000}); }}, 300);
+}
+
+const char* name(Layout layout) { return layout == Layout::tokens_outside ? "SHD" : "HSD"; }
+const char* name(Angles angles) { return angles == Angles::table ? "table" : "positions"; }
+
+void add(DType dtype, Pairing pairing) {
+  for (const Layout layout : {Layout::tokens_outside, Layout::heads_outside}) {
+    for (const Angles angles : {Angles::table, Angles::computed}) {
+      for (const std::int64_t num_tokens : {1, 64, 512, 4096}) {
+        bench::add_case(
+            bench::title("rotate", name(dtype), name(pairing), name(layout), name(angles), num_tokens),
+            [=](benchmark::State& state) { rotate_in_place(state, dtype, pairing, layout, angles, num_tokens); });
       }
     }
   }
+  for (const std::int64_t num_tokens : {512, 4096, 32768}) {
+    bench::add_case(bench::title("shift", name(dtype), name(pairing), num_tokens),
+                    [=](benchmark::State& state) { shift_cached(state, dtype, pairing, num_tokens); });
+  }
 }
 
-const bool registered = (register_all(), true);
+const bool added = [] {
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+    for (const Pairing pairing : {Pairing::half, Pairing::interleaved}) add(dtype, pairing);
+  }
+  bench::add_case("smallest/rotate", smallest);
+  return true;
+}();
 
 }  // namespace
+}  // namespace rotary

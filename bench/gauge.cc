@@ -1,0 +1,233 @@
+#include "gauge.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "clock.h"
+#include "fma_peak.h"
+#include "memory_rate.h"
+#include "rotary/isa.hpp"
+
+namespace rotary::bench {
+namespace {
+
+constexpr int wanted = 15, fewest = 5, most_tries = 4;  // samples of a case; tries for each
+constexpr double case_seconds = 0.4, sample_seconds = 2e-3;
+constexpr double near_best_computing = 0.95, near_best_reading = 0.9;
+
+int threads_of(const Work& work) { return work.executor == nullptr ? 1 : work.executor->concurrency(); }
+
+/// A thread of its own is timed by its processor time, several by the clock on the wall.
+double seconds_now(const Work& work) { return threads_of(work) == 1 ? thread_seconds() : wall_seconds(); }
+
+/// Multiply-adds per second of all threads of the work, which begin together.
+double fma_rate_of(const Work& work) {
+  const int threads = threads_of(work);
+  if (threads == 1) return fma_rate();
+  struct Meeting {
+    int threads;
+    std::atomic<int> arrived = 0;
+    std::atomic<double> begin = 0, operations = 0;
+  } meeting{threads};
+  work.executor->run(
+      threads,
+      [](void* context, std::int64_t) {
+        auto& all = *static_cast<Meeting*>(context);
+        if (++all.arrived == all.threads) all.begin = wall_seconds();
+        while (all.begin == 0) {
+        }
+        const double operations = multiply_and_add(200000);
+        for (double before = all.operations; !all.operations.compare_exchange_weak(before, before + operations);) {
+        }
+      },
+      &meeting);
+  return meeting.operations / (wall_seconds() - meeting.begin);
+}
+
+/// How fast the machine is just now.
+struct Pulse {
+  double computing, reading;
+};
+
+Pulse pulse(const Work& work) {
+  alignas(64) static unsigned char nearest_cache[32 << 10];
+  static const MemoryRate reading(nearest_cache, sizeof nearest_cache);
+  return {fma_rate_of(work), reading.measure()};
+}
+
+/// Rates of one thread, or of several, at their best in this process.
+Pulse& best_pulse(int threads) {
+  static std::vector<Pulse> best;
+  if (best.size() <= static_cast<std::size_t>(threads)) best.resize(static_cast<std::size_t>(threads) + 1);
+  return best[static_cast<std::size_t>(threads)];
+}
+
+void learn(Pulse& best, const Pulse& seen) {
+  best.computing = std::max(best.computing, seen.computing);
+  best.reading = std::max(best.reading, seen.reading);
+}
+
+/// 1 and more: near the best that was seen.
+double speed_of(const Pulse& seen, const Pulse& best) {
+  return std::min(seen.computing / (near_best_computing * best.computing),
+                  seen.reading / (near_best_reading * best.reading));
+}
+
+struct Sample {
+  double seconds;  ///< of one call
+  double limit;
+  Pulse before, after;
+};
+
+double speed_of(const Sample& sample, const Pulse& best) {
+  return std::min(speed_of(sample.before, best), speed_of(sample.after, best));
+}
+
+double quantile(std::vector<double> values, double part) {
+  const auto at = values.begin() + std::lround(part * static_cast<double>(values.size() - 1));
+  std::nth_element(values.begin(), at, values.end());
+  return *at;
+}
+
+/// Samples, taken until enough of them count.
+class Gauge {
+ public:
+  Gauge(const Work& work, const std::function<double()>& limit)
+      : work_(work), limit_(limit), best_(best_pulse(threads_of(work))) {
+    work_.call();  // fills caches, and makes what is made once
+    const double begin = seconds_now(work_);
+    work_.call();
+    calls_ = static_cast<int>(std::clamp(sample_seconds / (seconds_now(work_) - begin), 1.0, 1e6));
+    for (int i = 0; i < 5; ++i) learn(best_, pulse(work_));
+  }
+
+  void take() {
+    Pulse now = pulse(work_);
+    const double end = wall_seconds() + case_seconds;
+    int good = 0;
+    const auto enough = [&] { return good >= wanted || (good >= fewest && wall_seconds() > end); };
+    const auto tries = [&] { return static_cast<int>(samples_.size()); };
+    const auto too_many = [&] {
+      return tries() >= most_tries * wanted || (tries() >= most_tries * fewest && wall_seconds() > end + 3 * case_seconds);
+    };
+    while (!enough() && !too_many()) {
+      Sample sample{0, limit_ ? limit_() : 0, now, {}};
+      const double begin = seconds_now(work_);
+      for (int i = 0; i < calls_; ++i) work_.call();
+      sample.seconds = (seconds_now(work_) - begin) / calls_;
+      sample.after = now = pulse(work_);
+      if (!limit_) sample.limit = std::max(sample.before.computing, sample.after.computing);
+      learn(best_, now);
+      good += speed_of(sample, best_) >= 1 ? 1 : 0;
+      samples_.push_back(sample);
+    }
+    keep_what_counts();
+  }
+
+  int rejected() const { return rejected_; }
+  int count() const { return static_cast<int>(samples_.size()); }
+  double median_seconds() const { return quantile(seconds(), 0.5); }
+  double median_limit() const {
+    std::vector<double> limits;
+    for (const Sample& sample : samples_) limits.push_back(sample.limit);
+    return quantile(limits, 0.5);
+  }
+  double median_pulse() const {
+    std::vector<double> pulses;
+    for (const Sample& sample : samples_) pulses.push_back(std::min(sample.before.computing, sample.after.computing));
+    return quantile(pulses, 0.5);
+  }
+  /// Between the quartiles, of the median.
+  double spread() const { return (quantile(seconds(), 0.75) - quantile(seconds(), 0.25)) / median_seconds(); }
+
+ private:
+  /// By what is known of the machine in the end. Where hardly a sample counts, those that come nearest stay; rejected() tells.
+  void keep_what_counts() {
+    std::stable_sort(samples_.begin(), samples_.end(),
+                     [&](const Sample& a, const Sample& b) { return speed_of(a, best_) > speed_of(b, best_); });
+    const auto counting =
+        std::count_if(samples_.begin(), samples_.end(), [&](const Sample& s) { return speed_of(s, best_) >= 1; });
+    rejected_ = static_cast<int>(samples_.size() - static_cast<std::size_t>(counting));
+    samples_.resize(
+        std::max<std::size_t>(static_cast<std::size_t>(counting), std::min<std::size_t>(samples_.size(), fewest)));
+  }
+
+  std::vector<double> seconds() const {
+    std::vector<double> all;
+    for (const Sample& sample : samples_) all.push_back(sample.seconds);
+    return all;
+  }
+
+  const Work& work_;
+  const std::function<double()>& limit_;
+  Pulse& best_;
+  int calls_ = 1, rejected_ = 0;
+  std::vector<Sample> samples_;
+};
+
+/// Fills in the row: what run.py reads.
+void report(benchmark::State& state, const Work& work, const Gauge& gauge, const std::string& unit, double figure,
+            double limit, double percent, double target) {
+  auto& counters = state.counters;
+  counters["median_ns"] = 1e9 * gauge.median_seconds();
+  counters["figure"] = figure;
+  counters["limit"] = limit;
+  counters["percent_of_limit"] = percent;
+  counters["target_percent"] = target;
+  counters["threads"] = threads_of(work);
+  counters["spread_percent"] = 100 * gauge.spread();
+  counters["samples"] = gauge.count();
+  counters["rejected"] = gauge.rejected();
+  counters["gflops_then"] = 1e-9 * gauge.median_pulse();
+  counters["operations"] = work.operations;
+  counters["bytes"] = work.bytes;
+  state.SetLabel(std::string(name(active_isa())) + " " + unit);
+}
+
+void measure_rate(benchmark::State& state, const Work& work, double amount, const std::string& unit,
+                  const std::function<double()>& limit) {
+  while (state.KeepRunning()) {
+    Gauge gauge(work, limit);
+    gauge.take();
+    const double figure = amount / gauge.median_seconds(), best = gauge.median_limit();
+    report(state, work, gauge, unit, 1e-9 * figure, 1e-9 * best, 100 * figure / best, work.target);
+    state.SetIterationTime(gauge.median_seconds());
+  }
+}
+
+}  // namespace
+
+void add_case(const std::string& name, const std::function<void(benchmark::State&)>& run) {
+  // NOLINTNEXTLINE(clang-analyzer-cplusplus.NewDeleteLeaks): Google Benchmark keeps its cases to the end
+  benchmark::RegisterBenchmark(name.c_str(), run)->Iterations(1)->UseManualTime()->Unit(benchmark::kMicrosecond);
+}
+
+void measure_computing(benchmark::State& state, const Work& work) {
+  measure_rate(state, work, work.operations, "GFLOP/s", {});
+}
+
+void measure_moving(benchmark::State& state, const Work& work, const std::function<double()>& limit) {
+  measure_rate(state, work, work.bytes, "GB/s", limit);
+}
+
+void measure_beside(benchmark::State& state, const Work& work, const std::function<double()>& limit) {
+  measure_rate(state, work, work.operations, "GFLOP/s", limit);
+}
+
+void measure_time(benchmark::State& state, const Work& work, double most) {
+  while (state.KeepRunning()) {
+    Gauge gauge(work, {});
+    gauge.take();
+    const double ns = 1e9 * gauge.median_seconds();
+    report(state, work, gauge, "ns", ns, most, 100 * most / ns, most > 0 ? 100 : 0);
+    state.SetIterationTime(gauge.median_seconds());
+  }
+}
+
+}  // namespace rotary::bench
