@@ -9,7 +9,7 @@ build = cmake --preset $(1) $(CMAKE_FLAGS) && cmake --build --preset $(1) -j $(J
 
 .PHONY: help
 help: ## list these commands
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: setup
 setup: ## install what is missing to build and test
@@ -29,13 +29,12 @@ test: build ## set up, build, and run all tests
 	ctest --preset release -j $(JOBS)
 
 .PHONY: bench
-bench: ## set up, build, and run the benchmarks; pictures in build/bench
+bench: ## set up, build, and measure against the machine's limits: build/bench/summary.json and pictures. QUICK=1: the main cases
 	@tools/setup.sh build bench
 	cmake --preset release $(CMAKE_FLAGS) -DROTARY_BENCH=ON
 	cmake --build --preset release -j $(JOBS) --target benchmarks
-	@for bench in build/release/bench/*_bench; do echo "== $$bench"; $$bench || exit; done
-	@mkdir -p build/bench
-	build/release/bench/linear_crossover build/bench
+	python3 -B bench/run.py build/release/bench build/bench $(if $(filter-out 0,$(QUICK)),--quick)
+	$(if $(filter-out 0,$(QUICK)),,build/release/bench/linear_crossover build/bench)
 
 .PHONY: bench-peers
 bench-peers: ## set up, build, and measure against PyTorch; asks Python's package index for it, a few GB

@@ -39,7 +39,7 @@ void bf16_dot(benchmark::State& state) {
 
 void memory(benchmark::State& state, bench::Traffic traffic, std::int64_t kib) {
   const bench::Filled numbers(DType::f32, "S", {kib * 256}, 1);
-  const bench::MemoryRate rate(traffic, numbers.data(), numbers.num_bytes());
+  const bench::MemoryRate rate(traffic, {{numbers.data(), numbers.num_bytes()}});
   report(state, "GB/s", (traffic == bench::Traffic::in_place ? 2 : 1) * static_cast<double>(numbers.num_bytes()),
          [&] { return rate.measure(); });
 }
@@ -50,6 +50,9 @@ void add(bench::Traffic traffic, std::int64_t kib) {
 }
 
 const bool added = [] {
+  std::string sets;
+  for (const Isa isa : available_isas()) sets.append(name(isa)).append(" ");
+  benchmark::AddCustomContext("instruction_sets", sets);
   bench::add_case("limit/fma", fma);
   if (active_isa() == Isa::avx512) bench::add_case("limit/bf16-dot", bf16_dot);
   for (const std::int64_t kib : {32, 1024, 8192, 262144}) {

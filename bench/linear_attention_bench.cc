@@ -40,7 +40,7 @@ void step(benchmark::State& state, std::int64_t heads) {
   LinearState sums;
   options.state = &sums;
   std::vector<float> as_much(static_cast<std::size_t>(heads * width * width));
-  const bench::MemoryRate limit(bench::Traffic::in_place, as_much.data(), as_much.size() * sizeof(float));
+  const bench::MemoryRate limit(bench::Traffic::in_place, {{as_much.data(), as_much.size() * sizeof(float)}});
   const auto call = [&] {
     linear_attention(token, token, token, TensorView(out.data(), "SHD", {1, heads, width}), options);
     ++options.q_positions.offset;

@@ -87,12 +87,17 @@ namespace {
 
 constexpr int num_loops = 5;
 
+double bytes_of_pass(Traffic traffic, const std::vector<std::pair<void*, std::size_t>>& pieces) {
+  double bytes = 0;
+  for (const auto& piece : pieces) bytes += static_cast<double>(piece.second);
+  return traffic == Traffic::in_place ? 2 * bytes : bytes;
+}
+
 }  // namespace
 
-MemoryRate::MemoryRate(Traffic traffic, void* memory, std::size_t num_bytes)
-    : traffic_(traffic), memory_(memory), num_bytes_(num_bytes) {
-  const double first = rate(0, 2);
-  passes_ = static_cast<int>(std::clamp(1e-3 * first / static_cast<double>(num_bytes), 1.0, 1e6));
+MemoryRate::MemoryRate(Traffic traffic, const std::vector<std::pair<void*, std::size_t>>& pieces)
+    : traffic_(traffic), pieces_(pieces) {
+  passes_ = static_cast<int>(std::clamp(1e-3 * rate(0, 2) / bytes_of_pass(traffic_, pieces_), 1.0, 1e6));
   double best[num_loops] = {};
   for (int turn = 0; turn < 3; ++turn) {
     for (int loop = 0; loop < num_loops; ++loop) best[loop] = std::max(best[loop], rate(loop, passes_));
@@ -100,24 +105,22 @@ MemoryRate::MemoryRate(Traffic traffic, void* memory, std::size_t num_bytes)
   loop_ = static_cast<int>(std::max_element(best, best + num_loops) - best);
 }
 
-MemoryRate::MemoryRate(const void* memory, std::size_t num_bytes)
-    : MemoryRate(Traffic::read, const_cast<void*>(memory), num_bytes) {}
-
 double MemoryRate::measure() const noexcept { return rate(loop_, passes_); }
 
 double MemoryRate::rate(int loop, int passes) const noexcept {
   volatile std::uint32_t nothing = 0;
-  auto* const words = static_cast<std::uint32_t*>(memory_);
-  const auto num_words = static_cast<std::int64_t>(num_bytes_ / sizeof *words);
   const auto read = ROTARY_KERNEL(read_once);
   const auto write = ROTARY_KERNEL(write_once);
   const double begin = thread_seconds();
   for (int pass = 0; pass < passes; ++pass) {
-    if (traffic_ == Traffic::read) nothing = nothing | read(loop, words, num_words);
-    else write(loop, words, num_words, 0);
+    for (const auto& [memory, num_bytes] : pieces_) {
+      auto* const words = static_cast<std::uint32_t*>(memory);
+      const auto num_words = static_cast<std::int64_t>(num_bytes / sizeof *words);
+      if (traffic_ == Traffic::read) nothing = nothing | read(loop, words, num_words);
+      else write(loop, words, num_words, 0);
+    }
   }
-  const double seconds = thread_seconds() - begin;
-  return (traffic_ == Traffic::in_place ? 2 : 1) * static_cast<double>(num_bytes_) * passes / seconds;
+  return bytes_of_pass(traffic_, pieces_) * passes / (thread_seconds() - begin);
 }
 
 }  // namespace rotary::bench

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstddef>
+#include <utility>
+#include <vector>
 
 namespace rotary::bench {
 
@@ -15,9 +17,8 @@ enum class Traffic {
 /// with and without prefetching).
 class MemoryRate {
  public:
-  /// `memory` must stay, and is only written in_place.
-  MemoryRate(Traffic traffic, void* memory, std::size_t num_bytes);
-  MemoryRate(const void* memory, std::size_t num_bytes);  ///< read
+  /// Pieces of memory, one after the other: they must stay, and are only written in_place.
+  MemoryRate(Traffic traffic, const std::vector<std::pair<void*, std::size_t>>& pieces);
 
   /// Bytes per second, from a run of about a millisecond or one pass.
   double measure() const noexcept;
@@ -26,8 +27,7 @@ class MemoryRate {
   double rate(int loop, int passes) const noexcept;
 
   Traffic traffic_;
-  void* memory_;
-  std::size_t num_bytes_;
+  std::vector<std::pair<void*, std::size_t>> pieces_;
   int loop_ = 0, passes_ = 1;
 };
 

@@ -54,7 +54,7 @@ void rotate_in_place(benchmark::State& state, DType dtype, Pairing pairing, Layo
                          .bytes = 2 * static_cast<double>(memory.num_bytes()),
                          .target = target(dtype, memory.num_bytes(), angles == Angles::table ? 90 : 80)};
   if (num_tokens == 1) return bench::measure_time(state, work, 500);
-  const bench::MemoryRate limit(bench::Traffic::in_place, memory.data(), memory.num_bytes());
+  const bench::MemoryRate limit(bench::Traffic::in_place, {{memory.data(), memory.num_bytes()}});
   bench::measure_moving(state, work, [&] { return limit.measure(); });
 }
 
@@ -77,7 +77,7 @@ void shift_cached(benchmark::State& state, DType dtype, Pairing pairing, std::in
                          .operations = 3 * static_cast<double>(num_tokens * num_kv_heads * head_dim),
                          .bytes = 2 * static_cast<double>(tokens.num_bytes()),
                          .target = target(dtype, tokens.num_bytes(), 85)};
-  const bench::MemoryRate limit(bench::Traffic::in_place, tokens.data(), tokens.num_bytes());
+  const bench::MemoryRate limit(bench::Traffic::in_place, {{tokens.data(), tokens.num_bytes()}});
   bench::measure_moving(state, work, [&] { return limit.measure(); });
 }
 

@@ -17,6 +17,7 @@ build  libcli11-dev        pkg-config --exists CLI11
 build  libgtest-dev        pkg-config --exists gtest
 build  librapidcheck-dev   ls /usr/include/rapidcheck.h
 bench  libbenchmark-dev    pkg-config --exists benchmark
+bench  python3             command -v python3
 peers  python3-venv        python3 -m ensurepip --version
 lint   clang-format        command -v clang-format
 lint   clang-tidy          command -v clang-tidy
