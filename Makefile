@@ -37,13 +37,16 @@ bench: ## set up, build, and measure against the machine's limits: build/bench/s
 	$(if $(filter-out 0,$(QUICK)),,build/release/bench/linear_crossover build/bench)
 
 .PHONY: bench-peers
-bench-peers: ## set up, build, and measure against PyTorch; asks Python's package index for it, a few GB
+bench-peers: ## set up, build, and measure against PyTorch and others; asks Python's package index for it, a few GB
 	@tools/setup.sh build bench peers
 	cmake --preset release $(CMAKE_FLAGS) -DROTARY_BENCH=ON
 	cmake --build --preset release -j $(JOBS) --target peers
 	test -x build/peers/bin/python || python3 -m venv build/peers
 	build/peers/bin/pip install --quiet --requirement bench/peers/requirements.txt
-	build/peers/bin/python bench/peers/run.py build/release/bench build/bench/peers.json
+	@for package in onnx onnxruntime openvino; do \
+	  build/peers/bin/pip install --quiet --only-binary :all: $$package || echo "bench-peers: $$package does not install here"; \
+	done
+	build/peers/bin/python -B bench/peers/run.py build/release/bench build/bench/peers.json
 
 # Seconds for each fuzz target.
 FUZZ_SECONDS ?= 600

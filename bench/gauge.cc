@@ -25,7 +25,7 @@ constexpr double near_best_computing = 0.95, near_best_reading = 0.9;
 /// For each case, where that is enough for the fewest samples; three times as long where samples are rejected.
 double case_seconds() {
   const char* const said = std::getenv("ROTARY_BENCH_SECONDS");
-  return said == nullptr ? 0.4 : std::atof(said);
+  return said == nullptr ? 0.4 : std::strtod(said, nullptr);
 }
 
 int threads_of(const Work& work) { return work.executor == nullptr ? 1 : work.executor->concurrency(); }

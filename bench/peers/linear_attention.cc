@@ -1,50 +1,29 @@
 // linear_attention_ours FOLDER METHOD HEADS LENGTH THREADS: see ours.h. q, k, v and out are [HEADS][LENGTH][64].
-#include <cstdlib>
-#include <iostream>
-#include <string>
-#include <vector>
-
 #include "linear_methods.h"
 #include "peers/ours.h"
-#include "rotary/error.hpp"
 #include "rotary/parallel.hpp"
 
 namespace rotary::bench {
 namespace {
 
-int run(const std::vector<std::string>& arguments) {
-  if (arguments.size() != 5) {
-    std::cerr << "linear_attention_ours FOLDER METHOD HEADS LENGTH THREADS\n";
-    return 2;
-  }
-  const std::string& folder = arguments[0];
-  const std::int64_t heads = std::atoll(arguments[2].c_str()), length = std::atoll(arguments[3].c_str());
-  const std::int64_t count = heads * length * width;
-  const std::vector<float> q = read_numbers(folder + "/q.bin", count), k = read_numbers(folder + "/k.bin", count),
-                           v = read_numbers(folder + "/v.bin", count);
-  if (q.empty() || k.empty() || v.empty()) return 1;
-  std::vector<float> out(q.size());
-  const auto view = [&](const std::vector<float>& x) { return ConstTensorView(x.data(), "HSD", {heads, length, width}); };
-  ThreadPool pool(std::atoi(arguments[4].c_str()));
-  LinearMethod method(arguments[1]);
+void run(const Arguments& arguments) {
+  const std::string& folder = arguments.word(0);
+  const std::int64_t heads = arguments.number(2), length = arguments.number(3);
+  const auto read = [&](const char* name) { return read_tensor(folder + name, DType::f32, "HSD", {heads, length, width}); };
+  const Filled q = read("/q.bin"), k = read("/k.bin"), v = read("/v.bin"), out = read("/q.bin");
+  ThreadPool pool(static_cast<int>(arguments.number(4)));
+  LinearMethod method(arguments.word(1));
   method.options.executor = &pool;
-  const auto attend = [&] {
-    linear_attention(view(q), view(k), view(v), {out.data(), "HSD", {heads, length, width}}, method.options);
-  };
+  const auto attend = [&] { linear_attention(q, k, v, out, method.options); };
   attend();
-  write_numbers(folder + "/out.bin", out);
+  write_tensor(folder + "/out.bin", out);
   answer_with_times(attend);
-  return 0;
 }
 
 }  // namespace
 }  // namespace rotary::bench
 
-int main(int count, char** arguments) {
-  try {
-    return rotary::bench::run({arguments + 1, arguments + count});
-  } catch (const rotary::Error& error) {
-    std::cerr << error.what() << "\n";
-    return 1;
-  }
+int main(int count, char** words) {
+  return rotary::bench::run_peer(count, words, "linear_attention_ours FOLDER METHOD HEADS LENGTH THREADS",
+                                 rotary::bench::run);
 }

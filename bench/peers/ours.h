@@ -1,15 +1,25 @@
 // Our side of a comparison with a peer, as a program that run.py drives: arguments say what to do, numbers come from files of
-// float32. It computes once, writes out.bin, says "ready", and then for every line of input computes again and says how many
-// nanoseconds that took.
+// float32. It computes once, writes its results, says "ready", and then for every line of input computes again and says how
+// many nanoseconds that took.
 #pragma once
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <fstream>
+#include <initializer_list>
 #include <iostream>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "base/element.h"
+#include "base/fail.h"
+#include "filled.h"
+#include "rotary/error.hpp"
+#include "rotary/frequencies.hpp"
+#include "rotary/rotation.hpp"
 
 namespace rotary::bench {
 
@@ -17,8 +27,7 @@ inline std::vector<float> read_numbers(const std::string& path, std::int64_t cou
   std::vector<float> numbers(static_cast<std::size_t>(count));
   const auto size = static_cast<std::streamsize>(numbers.size() * sizeof(float));
   if (!std::ifstream(path, std::ios::binary).read(reinterpret_cast<char*>(numbers.data()), size)) {
-    std::cerr << path << " must hold " << count << " float32 numbers\n";
-    numbers.clear();
+    fail_file(path, "must hold ", count, " float32 numbers");
   }
   return numbers;
 }
@@ -26,6 +35,28 @@ inline std::vector<float> read_numbers(const std::string& path, std::int64_t cou
 inline void write_numbers(const std::string& path, const std::vector<float>& numbers) {
   std::ofstream(path, std::ios::binary)
       .write(reinterpret_cast<const char*>(numbers.data()), static_cast<std::streamsize>(numbers.size() * sizeof(float)));
+}
+
+/// A tensor from a file, its numbers rounded to `dtype`.
+inline Filled read_tensor(const std::string& path, DType dtype, const char* axes,
+                          std::initializer_list<std::int64_t> shape) {
+  std::int64_t count = 1;
+  for (const std::int64_t size : shape) count *= size;
+  return {dtype, axes, shape, read_numbers(path, count)};
+}
+
+/// As float32.
+inline void write_tensor(const std::string& path, const Filled& tensor) {
+  const ConstTensorView view = tensor;
+  std::vector<float> numbers(static_cast<std::size_t>(view.num_elements()));
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    numbers[i] = static_cast<float>(load_element(view.dtype(), tensor.data(), static_cast<std::int64_t>(i)));
+  write_numbers(path, numbers);
+}
+
+inline Rotation half_rotation_of(std::int64_t head_dim) {
+  return Rotation(
+      {.head_dim = head_dim, .pairing_in = Pairing::half, .inv_freq = default_frequencies(10000, head_dim).inv_freq});
 }
 
 template <class Call>
@@ -36,6 +67,38 @@ void answer_with_times(const Call& call) {
     call();
     const std::chrono::nanoseconds time = std::chrono::steady_clock::now() - begin;
     std::cout << time.count() << std::endl;
+  }
+}
+
+/// The arguments of a program: words and whole numbers, by their place.
+class Arguments {
+ public:
+  Arguments(int count, char** words) : words_(words + 1, words + count) {}
+  std::size_t size() const { return words_.size(); }
+  const std::string& word(std::size_t place) const { return words_[place]; }
+  std::int64_t number(std::size_t place) const { return std::atoll(words_[place].c_str()); }
+  DType dtype(std::size_t place) const { return words_[place] == "bfloat16" ? DType::bf16 : DType::f32; }
+
+ private:
+  std::vector<std::string> words_;
+};
+
+/// main() of a program: `run` with its arguments, which must be as many as `usage` names.
+template <class Run>
+int run_peer(int count, char** words, const std::string& usage, const Run& run) {
+  const Arguments arguments(count, words);
+  std::size_t wanted = 0;
+  for (const char c : usage) wanted += c == ' ' ? 1 : 0;
+  if (arguments.size() != wanted) {
+    std::cerr << usage << "\n";
+    return 2;
+  }
+  try {
+    run(arguments);
+    return 0;
+  } catch (const Error& error) {
+    std::cerr << error.what() << "\n";
+    return 1;
   }
 }
 

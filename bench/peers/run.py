@@ -18,8 +18,11 @@ import time
 import numpy
 import torch
 
-OPERATIONS = ["linear_attention"]
-TURNS, SECONDS = 15, 3  # per case: no more turns than the first, and as many as fit into the second
+import common
+
+OPERATIONS = ["rotate", "attention", "decode", "attention_backward", "linear_attention"]
+TURNS, SECONDS = 15, 1.5  # per case: no more turns than the first, and as many as fit into the second
+REST = 0.01  # seconds between turns: idle threads of a pool may spin for a while
 
 
 class Ours:
@@ -46,15 +49,21 @@ def nanoseconds(call):
     return time.perf_counter_ns() - begin
 
 
+def rested(side):
+    time.sleep(REST)
+    return side()
+
+
 def difference(ours, peer):
     """The largest, of the largest number."""
-    return float(numpy.abs(ours - peer).max() / numpy.abs(peer).max())
+    apart = numpy.abs(ours - peer).max() / numpy.abs(peer).max()
+    return float(apart) if numpy.isfinite(peer).all() else float("nan")
 
 
 def take_turns(ours, call):
     times, end = [], time.monotonic() + SECONDS
     while len(times) < TURNS and (len(times) < 3 or time.monotonic() < end):
-        times.append((ours.nanoseconds(), nanoseconds(call)))
+        times.append(tuple(rested(side) for side in (ours.nanoseconds, lambda: nanoseconds(call))))
     return (min(side) for side in zip(*times))
 
 
@@ -65,13 +74,18 @@ def machine():
     return platform.processor()
 
 
+def versions():
+    modules = {"torch": torch, "onnxruntime": common.onnxruntime, "openvino": common.openvino}
+    return {name: module.__version__ for name, module in modules.items() if module}
+
+
 def compare(programs, operation, threads):
     for name, peer, arguments, inputs, call, tolerance in operation.cases(threads):
         with tempfile.TemporaryDirectory() as folder:
             for key, numbers in inputs.items():
                 numbers.tofile(f"{folder}/{key}.bin")
             ours = Ours(f"{programs}/{operation.PROGRAM}", folder, arguments)
-            expected = call().numpy()
+            expected = call().float().numpy()
             apart = difference(numpy.fromfile(f"{folder}/out.bin", numpy.float32).reshape(expected.shape), expected)
             if not apart <= tolerance:
                 sys.exit(f"{name}, {peer}: results are {apart:.1e} apart")
@@ -82,7 +96,9 @@ def compare(programs, operation, threads):
 
 
 def main(programs, out, *chosen):
-    about = {"machine": machine(), "date": time.strftime("%Y-%m-%d"), "torch": torch.__version__}
+    about = {"machine": machine(), "date": time.strftime("%Y-%m-%d")} | versions()
+    for sentence in common.missing():
+        print(f"bench-peers: {sentence}")
     rows = []
     for operation in chosen or OPERATIONS:
         for threads in sorted({1, torch.get_num_threads()}):
@@ -90,10 +106,13 @@ def main(programs, out, *chosen):
             with torch.inference_mode():
                 for row in compare(programs, importlib.import_module(operation), threads):
                     rows.append(row | about)
-                    print(f"{row['name']:36} {row['peer']:28} {threads} threads  ours {row['ours_ns'] / 1e6:8.2f} ms"
+                    print(f"{row['name']:36} {row['peer']:32} {threads} threads  ours {row['ours_ns'] / 1e6:8.2f} ms"
                           f"  peer {row['peer_ns'] / 1e6:8.2f} ms  {row['ratio']:6.2f} x", flush=True)
     pathlib.Path(out).parent.mkdir(parents=True, exist_ok=True)
-    pathlib.Path(out).write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+    part = pathlib.Path(out + ".part")
+    part.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+    part.replace(out)
+    print(f"{sum(row['ratio'] < 1 for row in rows)} of {len(rows)} cases are faster at the peer's; {out}")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,31 @@
+// rotate_ours FOLDER DTYPE LENGTH THREADS: see ours.h. q [32][LENGTH][128] and k [8][LENGTH][128] are turned in place, with a
+// table of cosines and sines that is there before; out is q.
+#include "rotary/rotate.hpp"
+#include "peers/ours.h"
+#include "rotary/parallel.hpp"
+
+namespace rotary::bench {
+namespace {
+
+void run(const Arguments& arguments) {
+  const std::string& folder = arguments.word(0);
+  const DType dtype = arguments.dtype(1);
+  const std::int64_t length = arguments.number(2);
+  const Filled q = read_tensor(folder + "/q.bin", dtype, "HSD", {32, length, 128}),
+               k = read_tensor(folder + "/k.bin", dtype, "HSD", {8, length, 128});
+  ThreadPool pool(static_cast<int>(arguments.number(3)));
+  const Rotation rotation = half_rotation_of(128);
+  const AngleTable table = AngleTable::build(rotation, 0, length);
+  const RotateOptions options{.table = &table, .executor = &pool};
+  const auto turn = [&] { rotate(q, k, rotation, {}, options); };
+  turn();
+  write_tensor(folder + "/out.bin", q);
+  answer_with_times(turn);
+}
+
+}  // namespace
+}  // namespace rotary::bench
+
+int main(int count, char** words) {
+  return rotary::bench::run_peer(count, words, "rotate_ours FOLDER DTYPE LENGTH THREADS", rotary::bench::run);
+}
