@@ -117,6 +117,21 @@ double fma_rate() noexcept {
   return rate([](std::int64_t rounds) { return multiply_and_add(rounds); });
 }
 
+double issue_rate() noexcept {
+  constexpr std::int64_t rounds = 100000;
+  constexpr int registers = 8;
+  std::uint64_t x[registers] = {};
+  const double begin = thread_seconds();
+  for (std::int64_t round = 0; round < rounds; ++round) {
+#pragma GCC unroll 8
+    for (std::uint64_t& sum : x) {
+      ++sum;
+      __asm__ volatile("" : "+r"(sum));  // each addition stays one
+    }
+  }
+  return registers * static_cast<double>(rounds) / (thread_seconds() - begin);
+}
+
 double bf16_dot_rate() noexcept {
   static const bool there = has_dot_products();
   return there ? rate(dot_products) : 0;

@@ -12,7 +12,11 @@ double multiply_and_add(std::int64_t rounds) noexcept;
 /// float32 operations per second, from a run of about half a millisecond.
 double fma_rate() noexcept;
 
-/// The same of products of bfloat16 pairs, added in float32 (AVX512_BF16); 0 where this machine has no such instruction.
+/// Additions of whole numbers per second: as many as the core can begin, which is half of it where somebody else runs on the
+/// other half. From a run of about a quarter of a millisecond.
+double issue_rate() noexcept;
+
+/// Like fma_rate(), of products of bfloat16 pairs, added in float32 (AVX512_BF16); 0 where this machine has no such instruction.
 double bf16_dot_rate() noexcept;
 
 }  // namespace rotary::bench

@@ -1,10 +1,10 @@
 // Measuring a call against the limit of the machine at the same moment.
 //
 // Shared machines run at full speed at times and at half speed at others, often without a program being able to tell from its
-// own clock. So every sample of the work stands between two looks at the machine: how fast it computes, and how fast it reads
-// the nearest cache (a neighbour on the other half of a core takes little of the first and much of the second). A sample
-// counts only where both were near the best that this process has seen; others are rejected and repeated, up to a bound.
-// Limits are measured in turn with the work. Figures are medians of the samples that count.
+// own clock. So every sample of the work stands between two looks at the machine: how fast it computes, reads the nearest
+// cache, and begins plain instructions (a neighbour on the other half of a core takes little of the first and much of the
+// others). A sample counts only where both were near the best that this process has seen; others are rejected and repeated, up
+// to a bound. Limits are measured in turn with the work. Figures are medians of the samples that count.
 #pragma once
 
 #include <benchmark/benchmark.h>

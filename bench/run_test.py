@@ -11,7 +11,7 @@ import run
 
 MEASURED = {"name": "prefill/float32/d128/2048/1/iterations:1/manual_time", "label": "avx512 GFLOP/s", "threads": 1.0,
             "median_ns": 2e6, "figure": 150.0, "limit": 180.0, "percent_of_limit": 83.3, "target_percent": 88.0,
-            "spread_percent": 2.0, "samples": 5.0, "rejected": 1.0, "gflops_then": 178.0, "operations": 3e8, "bytes": 1e6}
+            "spread_percent": 2.0, "samples": 5.0, "rejected": 1.0, "computing_then": 178.0, "reading_then": 240.0, "issuing_then": 10.0, "operations": 3e8, "bytes": 1e6}
 LIMITS = [{"name": "limit/fma", "label": "avx512 GFLOP/s", "threads": 1.0, "median_ns": 5.0, "figure": 180.0},
           {"name": "limit/in-place/1024", "label": "avx512 GB/s", "threads": 1.0, "median_ns": 5.0, "figure": 85.0},
           {"name": "limit/read/262144", "label": "avx512 GB/s", "threads": 1.0, "median_ns": 5.0, "figure": 14.0}]
@@ -50,14 +50,16 @@ class Run(unittest.TestCase):
         self.assertEqual(run.summary_words(rows), "1 of 2 cases reach their target")
 
     def test_what_was_measured_on_a_slow_machine_is_measured_again(self):
-        slow, fast, other = row(gflops_then=150), row(), row(gflops_then=80, label="avx2 GFLOP/s")
-        self.assertEqual(run.slow_cases([slow, fast, other]), [slow])
+        slow, shared, fast = row(computing_then=140), row(issuing_then=6), row()
+        other = row(computing_then=80, label="avx2 GFLOP/s")
+        self.assertEqual(run.slow_cases([slow, shared, fast, other]), [slow, shared])
 
     def test_of_two_measurements_the_one_at_full_speed_stays_and_both_are_counted(self):
-        slow, fast = row(gflops_then=150, figure=120, rejected=2), row(rejected=1)
-        self.assertEqual(run.better(slow, fast)["figure"], 150)
-        self.assertEqual(run.better(fast, slow)["figure"], 150)
-        self.assertEqual(run.better(slow, fast)["rejected"], 2 + 1 + 5)
+        slow, fast = row(issuing_then=6, figure=120, rejected=2, samples=7), row(rejected=1)
+        best = run.best_speeds([slow, fast])
+        self.assertEqual(run.better(slow, fast, best)["figure"], 150)
+        self.assertEqual(run.better(fast, slow, best)["figure"], 150)
+        self.assertEqual(run.better(slow, fast, best)["rejected"], 2 + 1 + 7)
 
     def test_a_file_is_replaced_at_once(self):
         with tempfile.TemporaryDirectory() as folder:
