@@ -16,23 +16,26 @@ FAMILIES = [  # the beginning of names, words, colour on light and on dark paper
     ("prefill", "prefill", "#be185d", "#f472b6"), ("backward", "backward", "#7c3aed", "#a78bfa"),
 ]
 SHOWN = [
-    (r"rotate/(\w+)/half/SHD/table/(512|4096)", "rotate {0}, {1}"),
+    (r"rotate/(float32|bfloat16)/half/SHD/table/(512)", "rotate {0}, {1}"),
+    (r"rotate/(float32)/half/SHD/table/(4096)", "rotate {0}, {1}"),
     (r"shift/(float32)/half/(4096)", "shift {0}, {1}"),
     (r"decode/(float32|bfloat16)/(g[48])/(32768)", "decode {0}, {1}, {2}"),
     (r"linear/(roformer)/(8192)/32/8", "linear attention, {1}"),
     (r"linear-step/(8)", "linear step"),
-    (r"prefill/(float32)/(d64|d128)/(512|2048|8192)/1", "prefill {0}, {1}, {2}"),
+    (r"prefill/(float32)/(d128)/(512|8192)/1", "prefill {0}, {1}, {2}"),
+    (r"prefill/(float32)/(d64)/(2048)/1", "prefill {0}, {1}, {2}"),
     (r"prefill/(bfloat16)/(d128)/(2048)/1", "prefill {0}, {1}, {2}"),
-    (r"backward/(float32|bfloat16)/(d128)/(2048)/1", "backward {0}, {1}, {2}"),
+    (r"backward/(float32)/(d128)/(2048)/1", "backward {0}, {1}, {2}"),
 ]
 STYLE = """<style>
-  text { font-family: system-ui, "Segoe UI", "Helvetica Neue", Helvetica, Arial, sans-serif; font-size: 11px; fill: #1f2937; }
+  text { font-family: system-ui, "Segoe UI", "Helvetica Neue", Helvetica, Arial, sans-serif; font-size: 11px; fill: #1f2937;
+         paint-order: stroke; stroke: #ffffff; stroke-width: 3px; stroke-linejoin: round; }
   .faint { fill: #6b7280; } .paper { fill: #ffffff; } .title { font-size: 18px; font-weight: 600; }
   .grid { stroke: #e5e7eb; } .axis { stroke: #6b7280; } .roof { stroke: #1f2937; fill: none; }
   .ring { fill: #ffffff; stroke-width: 2; }
   %s
   @media (prefers-color-scheme: dark) {
-    text { fill: #e6edf3; } .faint { fill: #9da7b3; } .paper, .ring { fill: #0d1117; }
+    text { fill: #e6edf3; stroke: #0d1117; } .faint { fill: #9da7b3; } .paper, .ring { fill: #0d1117; }
     .grid { stroke: #262c36; } .axis { stroke: #9da7b3; } .roof { stroke: #e6edf3; }
     %s
   }
@@ -128,9 +131,9 @@ def roof_names(x, y, slopes):
     """Beside their lines, turned to follow them."""
     out = ""
     for rate, words in slopes:
-        at = max(x.low * 1.15, y.low * 1.2 / rate)
+        at = y.high / 1.65 / rate
         turn = math.degrees(math.atan2(y(at * 10 * rate) - y(at * rate), x(at * 10) - x(at)))
-        out += (f'<text transform="translate({x(at):.1f} {y(at * rate) - 5:.1f}) rotate({turn:.1f})" class="faint">'
+        out += (f'<text transform="translate({x(at):.1f} {y(at * rate) - 5:.1f}) rotate({turn:.1f})" class="faint" text-anchor="end">'
                 f"{escape(words)}: {rate:.0f} GB/s</text>\n")
     return out
 

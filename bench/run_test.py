@@ -12,6 +12,7 @@ import run
 MEASURED = {"name": "prefill/float32/d128/2048/1/iterations:1/manual_time", "label": "avx512 GFLOP/s", "threads": 1.0,
             "median_ns": 2e6, "figure": 150.0, "limit": 180.0, "percent_of_limit": 83.3, "target_percent": 88.0,
             "spread_percent": 2.0, "samples": 5.0, "rejected": 1.0, "computing_then": 178.0, "reading_then": 240.0, "issuing_then": 10.0, "operations": 3e8, "bytes": 1e6}
+LONG = MEASURED | {"name": "prefill/float32/d128/8192/1"}
 LIMITS = [{"name": "limit/fma", "label": "avx512 GFLOP/s", "threads": 1.0, "median_ns": 5.0, "figure": 180.0},
           {"name": "limit/in-place/1024", "label": "avx512 GB/s", "threads": 1.0, "median_ns": 5.0, "figure": 85.0},
           {"name": "limit/read/262144", "label": "avx512 GB/s", "threads": 1.0, "median_ns": 5.0, "figure": 14.0}]
@@ -80,12 +81,12 @@ class Roofline(unittest.TestCase):
         return roofline.picture(self.HEADER, [run.row_of(case, "a machine") for case in cases])
 
     def test_is_xml_and_names_its_points_and_roofs(self):
-        words = "".join(xml.etree.ElementTree.fromstring(self.picture([*LIMITS, MEASURED])).itertext())
-        for expected in ("prefill f32, d128, 2048, 83 %", "multiply-add: 180 GFLOP/s", "in place, 1 MiB: 85 GB/s", "a < machine"):
+        words = "".join(xml.etree.ElementTree.fromstring(self.picture([*LIMITS, LONG])).itertext())
+        for expected in ("prefill f32, d128, 8192, 83 %", "multiply-add: 180 GFLOP/s", "in place, 1 MiB: 85 GB/s", "a < machine"):
             self.assertIn(expected, words)
 
     def test_leaves_out_what_runs_on_several_threads(self):
-        self.assertNotIn("d128", self.picture([*LIMITS, MEASURED | {"threads": 2.0}]))
+        self.assertNotIn("d128", self.picture([*LIMITS, LONG | {"threads": 2.0}]))
 
     def test_is_drawn_without_any_case(self):
         xml.etree.ElementTree.fromstring(self.picture([]))
