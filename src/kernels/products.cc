@@ -161,19 +161,35 @@ void multiply(const Product<T>& p) noexcept {
   for (std::int64_t row = p.rows / block_rows * block_rows; row < p.rows; ++row) multiply_row(p, row, ahead);
 }
 
-// ---- squares of as many rows as a short vector has lanes ----
+// ---- as many rows as D has lanes, of as many columns as a short vector has ----
+
+/// Rows that become lanes, a short vector of each: the first ones, and in the upper half of a longer vector those after them.
+template <class D, class T>
+HWY_INLINE hn::Vec<D> load_side_by_side(const T* row, std::int64_t step) {
+  if constexpr (lanes<D> == lanes<Short<T>>) {
+    return hn::LoadU(D(), row);
+  } else {
+#if HWY_TARGET != HWY_SCALAR
+    const hn::Half<D> half;
+    return hn::Combine(D(), hn::LoadU(half, row + lanes<Short<T>> * step), hn::LoadU(half, row));
+#endif
+  }
+}
 
 #if HWY_TARGET == HWY_SCALAR
-template <class T>
-HWY_INLINE void transpose_square(const T* x, std::int64_t, T* out, std::int64_t) {
+template <class D, class T>
+HWY_INLINE void transpose_strip(const T* x, std::int64_t, T* out, std::int64_t) {
   *out = *x;
 }
+template <class T>
+using Strip = Short<T>;
 #else
-HWY_INLINE void transpose_square(const float* x, std::int64_t x_step, float* out, std::int64_t out_step) {
-  const Short<float> d;
-  const hn::RepartitionToWide<Short<float>> two;
-  const auto r0 = hn::LoadU(d, x), r1 = hn::LoadU(d, x + x_step);
-  const auto r2 = hn::LoadU(d, x + 2 * x_step), r3 = hn::LoadU(d, x + 3 * x_step);
+template <class D>
+HWY_INLINE void transpose_strip(const float* x, std::int64_t x_step, float* out, std::int64_t out_step) {
+  const D d;
+  const hn::RepartitionToWide<D> two;
+  const auto row = [&](int i) ROTARY_LAMBDA { return load_side_by_side<D>(x + i * x_step, x_step); };
+  const auto r0 = row(0), r1 = row(1), r2 = row(2), r3 = row(3);
   const auto pairs = [&](auto a, auto b) ROTARY_LAMBDA { return hn::BitCast(two, hn::InterleaveLower(d, a, b)); };
   const auto upper = [&](auto a, auto b) ROTARY_LAMBDA { return hn::BitCast(two, hn::InterleaveUpper(d, a, b)); };
   const auto low01 = pairs(r0, r1), low23 = pairs(r2, r3), high01 = upper(r0, r1), high23 = upper(r2, r3);
@@ -183,23 +199,37 @@ HWY_INLINE void transpose_square(const float* x, std::int64_t x_step, float* out
   hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(two, high01, high23)), d, out + 3 * out_step);
 }
 
-HWY_INLINE void transpose_square(const double* x, std::int64_t x_step, double* out, std::int64_t out_step) {
-  const Short<double> d;
-  const auto r0 = hn::LoadU(d, x), r1 = hn::LoadU(d, x + x_step);
+template <class D>
+HWY_INLINE void transpose_strip(const double* x, std::int64_t x_step, double* out, std::int64_t out_step) {
+  const D d;
+  const auto r0 = load_side_by_side<D>(x, x_step), r1 = load_side_by_side<D>(x + x_step, x_step);
   hn::StoreU(hn::InterleaveLower(d, r0, r1), d, out);
   hn::StoreU(hn::InterleaveUpper(d, r0, r1), d, out + out_step);
 }
+
+/// 256 bits where there are.
+template <class T>
+using Strip = hn::CappedTag<T, 32 / sizeof(T)>;
 #endif
+
+/// Of the rows from `first` on all that D divides, and of all columns those that a short vector divides. Returns the row after.
+template <class D, class T>
+HWY_INLINE std::int64_t transpose_strips(const T* x, std::int64_t first, std::int64_t rows, std::int64_t columns, T* out,
+                                         std::int64_t out_step) {
+  const std::int64_t end = first + (rows - first) / lanes<D> * lanes<D>;
+  for (std::int64_t c = 0; c + lanes<Short<T>> <= columns; c += lanes<Short<T>>) {
+    for (std::int64_t r = first; r < end; r += lanes<D>) {
+      transpose_strip<D>(x + r * columns + c, columns, out + c * out_step + r, out_step);
+    }
+  }
+  return end;
+}
 
 template <class T>
 void transpose(const T* x, std::int64_t rows, std::int64_t columns, T* out, std::int64_t out_step) noexcept {
-  constexpr std::int64_t side = lanes<Short<T>>;
-  const std::int64_t whole_rows = rows / side * side, whole_columns = columns / side * side;
-  for (std::int64_t c = 0; c < whole_columns; c += side) {
-    for (std::int64_t r = 0; r < whole_rows; r += side) {
-      transpose_square(x + r * columns + c, columns, out + c * out_step + r, out_step);
-    }
-  }
+  const std::int64_t whole_columns = columns / lanes<Short<T>> * lanes<Short<T>>;
+  std::int64_t whole_rows = transpose_strips<Strip<T>>(x, 0, rows, columns, out, out_step);
+  whole_rows = transpose_strips<Short<T>>(x, whole_rows, rows, columns, out, out_step);
   for (std::int64_t r = 0; r < rows; ++r) {
     for (std::int64_t c = r < whole_rows ? whole_columns : 0; c < columns; ++c) out[c * out_step + r] = x[r * columns + c];
   }
