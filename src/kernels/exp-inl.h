@@ -23,7 +23,7 @@ using Tag = hn::ScalableTag<T>;
 template <class T>
 using Vec = hn::Vec<Tag<T>>;
 
-/// The parts of exp(x) = 2^k (1 + r + r^2 g(r)), k = round(x / ln 2), r = x - k ln 2.
+/// exp(x) = 2^k (1 + r + r^2 g(r)), k = round(x / ln 2), r = x - k ln 2.
 template <class T>
 struct ExpConstants;
 
@@ -53,10 +53,10 @@ struct ExpConstants<double> {
                                  1.0 / 120,        1.0 / 24,        1.0 / 6,        0.5};
 };
 
-/// exp(x) = power (1 + rest), power = 2^k. For x from `smallest` to 0; elsewhere the parts mean nothing.
+/// For x from `smallest` to 0; elsewhere the parts mean nothing.
 template <class T>
 struct ExpParts {
-  Vec<T> power, rest;
+  Vec<T> power, k, r, g;  // 2^k, k, r, g(r)
 };
 
 template <class T>
@@ -74,7 +74,18 @@ HWY_INLINE ExpParts<T> exp_parts(Vec<T> x) {
   constexpr int degree = static_cast<int>(std::size(Constants::g)) - 1;
   unroll<degree>([&](auto i) ROTARY_LAMBDA { g = hn::MulAdd(g, r, hn::Set(d, Constants::g[i + 1])); });
   const auto exponent = hn::ShiftLeft<Constants::mantissa_bits>(hn::Add(hn::BitCast(di, z), hn::Set(di, Constants::bias)));
-  return {hn::BitCast(d, exponent), hn::MulAdd(hn::Mul(r, r), g, r)};
+  return {hn::BitCast(d, exponent), k, r, g};
+}
+
+/// x 2^k
+template <class T>
+HWY_INLINE Vec<T> times_power(Vec<T> x, const ExpParts<T>& parts) {
+#if HWY_TARGET == HWY_AVX3
+  if constexpr (sizeof(T) == 4) return Vec<T>{_mm512_scalef_ps(x.raw, parts.k.raw)};
+  else return Vec<T>{_mm512_scalef_pd(x.raw, parts.k.raw)};
+#else
+  return hn::Mul(x, parts.power);
+#endif
 }
 
 /// exp(x) for x <= 0; exp(0) is 1, exp(-infinity) is 0, exp(NaN) is NaN.
@@ -82,8 +93,8 @@ template <class T>
 HWY_INLINE Vec<T> exp_of_nonpositive(Vec<T> x) {
   const Tag<T> d;
   const ExpParts<T> parts = exp_parts<T>(x);
-  const Vec<T> e = hn::Mul(hn::Add(hn::Set(d, T{1}), parts.rest), parts.power);
-  return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, ExpConstants<T>::smallest)), e);
+  const Vec<T> one = hn::Set(d, T{1}), e = hn::MulAdd(hn::MulAdd(parts.g, parts.r, one), parts.r, one);
+  return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, ExpConstants<T>::smallest)), times_power<T>(e, parts));
 }
 
 /// -m / (2 + m) with m = exp(-2 |x|) - 1, which loses nothing to cancellation where x is small. tanh(NaN) is NaN.
@@ -92,8 +103,9 @@ HWY_INLINE Vec<T> tanh(Vec<T> x) {
   const Tag<T> d;
   const Vec<T> one = hn::Set(d, T{1}), y = hn::Mul(hn::Set(d, T{-2}), hn::Abs(x));
   const ExpParts<T> parts = exp_parts<T>(y);
+  const Vec<T> rest = hn::MulAdd(hn::Mul(parts.r, parts.r), parts.g, parts.r);
   const Vec<T> m = hn::IfThenElse(hn::Lt(y, hn::Set(d, ExpConstants<T>::smallest)), hn::Neg(one),
-                                  hn::MulAdd(parts.power, parts.rest, hn::Sub(parts.power, one)));
+                                  hn::MulAdd(parts.power, rest, hn::Sub(parts.power, one)));
   return hn::CopySign(hn::Div(hn::Neg(m), hn::Add(hn::Set(d, T{2}), m)), x);
 }
 
