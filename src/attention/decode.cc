@@ -35,15 +35,6 @@ bool rows_fit(const ConstTensorView& x) noexcept {
   return (x.stride('D') == 1 || x.size('D') == 1) && padded_width(x.size('D'), x.dtype()) == x.size('D');
 }
 
-/// What becomes of some keys: of each head of a group.
-struct Sums {
-  float *out, *max, *sum;
-
-  static Sums take(Arena& arena, std::int64_t heads, std::int64_t value_dim) noexcept {
-    return {arena.take<float>(heads * value_dim), arena.take<float>(heads), arena.take<float>(heads)};
-  }
-};
-
 /// The numbers of a call that every task needs.
 struct Shape {
   explicit Shape(const AttentionProblem& p) noexcept
@@ -56,6 +47,21 @@ struct Shape {
   std::int64_t heads, head_dim, value_dim;
 };
 
+/// What becomes of some keys: of each head of some KV heads.
+struct Sums {
+  float *out, *max, *sum;
+
+  static Sums take(Arena& arena, const Shape& shape, std::int64_t num_kv_heads) noexcept {
+    const std::int64_t heads = num_kv_heads * shape.heads;
+    return {arena.take<float>(heads * shape.value_dim), arena.take<float>(heads), arena.take<float>(heads)};
+  }
+
+  Sums of(std::int64_t kv_head, const Shape& shape) const noexcept {
+    const std::int64_t head = kv_head * shape.heads;
+    return {out + head * shape.value_dim, max + head, sum + head};
+  }
+};
+
 /// Where part `i` of `count` ends; it begins where the one before it ends.
 std::int64_t part_end(const KeyRange& keys, std::int64_t i, std::int64_t count) noexcept {
   const std::int64_t length = round_up((keys.end - keys.begin + count - 1) / count, decode_keys);
@@ -66,55 +72,103 @@ std::int64_t num_parts(const KeyRange& keys) noexcept {
   return std::clamp<std::int64_t>((keys.end - keys.begin) / part_keys, 1, most_parts);
 }
 
-/// One thread, and its workspace.
+/// KV heads of one sequence that are done together.
+struct HeadRange {
+  std::int64_t first, count;
+};
+
+/// Keys of one head that are worth reading before those of the next one: the heads of a block of a cache, or of a token, lie side
+/// by side, and memory is fastest in its own order.
+std::int64_t keys_in_a_row(const AttentionProblem& p) noexcept {
+  if (p.cached != nullptr) return round_up(p.cached->cache().options.block_size, decode_keys);
+  return p.k.stride('H') < p.k.stride(p.token_axis) ? decode_keys : p.num_keys;
+}
+
+/// The steps through the keys of some heads: all heads after each run of keys.
+class Steps {
+ public:
+  Steps(const KeyRange& keys, std::int64_t keys_in_a_row, std::int64_t num_heads) noexcept
+      : keys_(keys),
+        in_a_row_(std::max(keys_in_a_row, decode_keys)),
+        num_heads_(num_heads),
+        run_(keys.begin),
+        key_(keys.begin) {}
+
+  bool done() const noexcept { return run_ >= keys_.end; }
+  std::int64_t key() const noexcept { return key_; }
+  std::int64_t count() const noexcept { return std::min(decode_keys, keys_.end - key_); }
+  std::int64_t head() const noexcept { return head_; }
+
+  void advance() noexcept {
+    key_ += decode_keys;
+    if (key_ < std::min(run_ + in_a_row_, keys_.end)) return;
+    if (++head_ == num_heads_) {
+      head_ = 0;
+      run_ += in_a_row_;
+    }
+    key_ = run_;
+  }
+
+ private:
+  KeyRange keys_;
+  std::int64_t in_a_row_, num_heads_, run_, key_, head_ = 0;
+};
+
+/// One thread, and its workspace, for up to `most_heads` KV heads at once.
 class Decoder {
  public:
-  Decoder(const AttentionProblem& problem, Arena& arena)
+  Decoder(const AttentionProblem& problem, std::int64_t most_heads, Arena& arena)
       : p_(problem),
         shape_(problem),
         visible_(problem),
         query_rows_(problem.q, problem.q_angles, arena, problem.cached != nullptr),
         out_rows_(problem.out),
-        queries_(arena.take<float>(shape_.heads * shape_.head_dim)),
+        queries_(arena.take<float>(most_heads * shape_.heads * shape_.head_dim)),
         row_(arena.take<float>(std::max(shape_.head_dim, shape_.value_dim))),
         scratch_(arena.take<float>(decode_scratch)),
         steps_(arena.take<DecodeStep>(2)),
-        whole_(Sums::take(arena, shape_.heads, shape_.value_dim)),
-        part_(Sums::take(arena, shape_.heads, shape_.value_dim)) {}
+        whole_(Sums::take(arena, shape_, most_heads)),
+        part_(Sums::take(arena, shape_, most_heads)) {}
 
-  /// All of it: the query of one sequence, for the heads of one KV head.
-  void attend(const AttentionSequence& s, std::int64_t kv_head) {
+  /// All of it: the query of one sequence, for the heads of some KV heads.
+  void attend(const AttentionSequence& s, const HeadRange& kv_heads) {
     const KeyRange keys = visible_.range(s, 0);
     const std::int64_t count = num_parts(keys);
-    attend_part(s, kv_head, 0, count, whole_);
+    attend_part(s, kv_heads, 0, count, whole_);
     for (std::int64_t i = 1; i < count; ++i) {
-      attend_part(s, kv_head, i, count, part_);
-      merge(part_, whole_);
+      attend_part(s, kv_heads, i, count, part_);
+      merge(part_, whole_, kv_heads.count);
     }
-    write(s, kv_head, whole_);
+    write(s, kv_heads, whole_);
   }
 
-  void attend_part(const AttentionSequence& s, std::int64_t kv_head, std::int64_t i, std::int64_t count, const Sums& sums) {
-    load_queries(s, kv_head);
-    start(kv_head, i == 0, sums);
+  void attend_part(const AttentionSequence& s, const HeadRange& kv_heads, std::int64_t i, std::int64_t count,
+                   const Sums& sums) {
+    for (std::int64_t n = 0; n < kv_heads.count; ++n) {
+      load_queries(s, kv_heads.first + n, queries_ + n * shape_.heads * shape_.head_dim);
+      start(kv_heads.first + n, i == 0, sums.of(n, shape_));
+    }
     const KeyRange keys = visible_.range(s, 0);
-    const std::int64_t begin = i == 0 ? keys.begin : part_end(keys, i - 1, count), end = part_end(keys, i, count);
-    const DecodeSums to{shape_.dtype, shape_.heads, shape_.head_dim, shape_.value_dim, queries_,
-                        sums.out,     sums.max,     sums.sum,        scratch_};
+    Steps steps({i == 0 ? keys.begin : part_end(keys, i - 1, count), part_end(keys, i, count)}, keys_in_a_row(p_),
+                kv_heads.count);
     DecodeStep *now = steps_, *next = steps_ + 1;
-    if (begin < end) locate(s, kv_head, begin, end, *now);
-    for (std::int64_t key = begin; key < end; key += decode_keys) {
-      const bool more = key + decode_keys < end;
-      if (more) locate(s, kv_head, key + decode_keys, end, *next);
-      decode_step(*now, more ? next : nullptr, to);
+    if (!steps.done()) locate(s, kv_heads.first + steps.head(), steps, *now);
+    while (!steps.done()) {
+      const std::int64_t n = steps.head();
+      steps.advance();
+      if (!steps.done()) locate(s, kv_heads.first + steps.head(), steps, *next);
+      const Sums to = sums.of(n, shape_);
+      decode_step(*now, steps.done() ? nullptr : next,
+                  {shape_.dtype, shape_.heads, shape_.head_dim, shape_.value_dim,
+                   queries_ + n * shape_.heads * shape_.head_dim, to.out, to.max, to.sum, scratch_});
       std::swap(now, next);
     }
   }
 
   /// Adds what other keys gave.
-  void merge(const Sums& part, const Sums& whole) const noexcept {
+  void merge(const Sums& part, const Sums& whole, std::int64_t num_kv_heads) const noexcept {
     constexpr float nothing = -std::numeric_limits<float>::infinity();
-    for (std::int64_t h = 0; h < shape_.heads; ++h) {
+    for (std::int64_t h = 0; h < num_kv_heads * shape_.heads; ++h) {
       if (part.max[h] == nothing && part.sum[h] == 0) continue;
       const float max = std::max(part.max[h], whole.max[h]);
       const float theirs = max == nothing ? 1 : std::exp(part.max[h] - max);
@@ -127,12 +181,13 @@ class Decoder {
     }
   }
 
-  void write(const AttentionSequence& s, std::int64_t kv_head, const Sums& sums) noexcept {
+  void write(const AttentionSequence& s, const HeadRange& kv_heads, const Sums& sums) noexcept {
     const TensorView& lse = p_.options.lse;
-    for (std::int64_t h = 0; h < shape_.heads; ++h) {
-      const std::int64_t head = kv_head * shape_.heads + h;
+    for (std::int64_t h = 0; h < kv_heads.count * shape_.heads; ++h) {
+      const std::int64_t head = kv_heads.first * shape_.heads + h;
       restore_channels(shape_.dtype, sums.out + h * shape_.value_dim, shape_.value_dim, row_);
-      for (std::int64_t d = 0; d < p_.value_dim; ++d) row_[d] = sums.sum[h] == 0 ? 0 : row_[d] / sums.sum[h];
+      const float factor = sums.sum[h] == 0 ? 0 : 1 / sums.sum[h];
+      for (std::int64_t d = 0; d < p_.value_dim; ++d) row_[d] *= factor;
       out_rows_.store(row_, s.row, s.first_query, head);
       if (!lse) continue;
       const double value = static_cast<double>(sums.max[h]) + std::log(static_cast<double>(sums.sum[h]));
@@ -142,13 +197,13 @@ class Decoder {
   }
 
  private:
-  void load_queries(const AttentionSequence& s, std::int64_t kv_head) {
+  void load_queries(const AttentionSequence& s, std::int64_t kv_head, float* queries) {
     std::fill(row_ + p_.head_dim, row_ + shape_.head_dim, 0.0f);
     const auto scale = static_cast<float>(p_.scale_of(s.row, s.first_query));
     for (std::int64_t h = 0; h < shape_.heads; ++h) {
       query_rows_.load(s.row, s.first_query, kv_head * shape_.heads + h, row_);
       for (std::int64_t d = 0; d < p_.head_dim; ++d) row_[d] *= scale;
-      arrange_channels(shape_.dtype, row_, shape_.head_dim, queries_ + h * shape_.head_dim);
+      arrange_channels(shape_.dtype, row_, shape_.head_dim, queries + h * shape_.head_dim);
     }
   }
 
@@ -162,9 +217,9 @@ class Decoder {
     }
   }
 
-  void locate(const AttentionSequence& s, std::int64_t kv_head, std::int64_t key, std::int64_t end,
-              DecodeStep& step) const noexcept {
-    step.count = std::min(decode_keys, end - key);
+  void locate(const AttentionSequence& s, std::int64_t kv_head, const Steps& steps, DecodeStep& step) const noexcept {
+    const std::int64_t key = steps.key();
+    step.count = steps.count();
     if (p_.cached != nullptr) return locate_cached(s, kv_head, key, step);
     const auto from = [&](const ConstTensorView& x, const std::byte** rows) {
       const std::int64_t size = bit_size(x.dtype()) / 8, token_step = x.stride(p_.token_axis) * size;
@@ -208,35 +263,50 @@ class Decoder {
   Sums whole_, part_;
 };
 
-std::int64_t decoder_bytes(const AttentionProblem& problem) {
+constexpr std::int64_t most_bytes = 64 << 10;  // of a worker
+
+std::int64_t decoder_bytes(const AttentionProblem& problem, std::int64_t most_heads) {
   Arena count;
-  const Decoder decoder(problem, count);
+  const Decoder decoder(problem, most_heads, count);
   return count.num_bytes();
+}
+
+/// As many KV heads as have room and leave every thread a few tasks; one, where they do not lie side by side.
+std::int64_t heads_at_once(const AttentionProblem& p) {
+  if (keys_in_a_row(p) >= p.num_keys) return 1;
+  const std::int64_t one = decoder_bytes(p, 1), each = std::max<std::int64_t>(decoder_bytes(p, 2) - one, 1);
+  return std::clamp<std::int64_t>((most_bytes - one) / each + 1, 1, p.num_kv_heads);
+}
+
+std::int64_t concurrency_of(const AttentionProblem& p) {
+  return p.options.executor != nullptr ? p.options.executor->concurrency() : 1;
 }
 
 }  // namespace
 
 bool is_decode(const AttentionProblem& p) noexcept {
-  constexpr std::int64_t most_bytes = 64 << 10;
   const AttentionOptions& o = p.options;
   if (p.num_kv_heads == 0 || p.heads_per_kv_head() > decode_most_heads || o.softcap != 0) return false;
   if (p.cached == nullptr && (p.k_angles || p.k.dtype() != p.v.dtype() || !rows_fit(p.k) || !rows_fit(p.v))) return false;
-  if (AddedScores(p).may_add() || decoder_bytes(p) > most_bytes) return false;
+  if (AddedScores(p).may_add() || decoder_bytes(p, 1) > most_bytes) return false;
   for (std::int64_t n = 0; n < p.num_sequences; ++n) {
     if (sequence_tokens(p, n).num_queries > 1) return false;
   }
   return true;
 }
 
-DecodeTasks::DecodeTasks(const AttentionProblem& problem)
-    : p_(problem), num_groups_(problem.num_sequences * problem.num_kv_heads), worker_bytes_(decoder_bytes(problem)) {
+DecodeTasks::DecodeTasks(const AttentionProblem& problem) : p_(problem) {
   constexpr std::int64_t groups_per_worker = 2;  // fewer, and some threads would wait for others
-  const std::int64_t concurrency = p_.options.executor != nullptr ? p_.options.executor->concurrency() : 1;
-  in_parts_ = concurrency > 1 && num_groups_ < groups_per_worker * concurrency;
+  const std::int64_t concurrency = concurrency_of(p_), fewest = concurrency > 1 ? groups_per_worker * concurrency : 1;
+  const std::int64_t per_task = std::max<std::int64_t>(p_.num_sequences * p_.num_kv_heads / fewest, 1);
+  group_heads_ = std::min(heads_at_once(p_), per_task);
+  groups_per_sequence_ = (p_.num_kv_heads + group_heads_ - 1) / group_heads_;
+  num_groups_ = p_.num_sequences * groups_per_sequence_;
+  worker_bytes_ = decoder_bytes(p_, group_heads_);
+  in_parts_ = concurrency > 1 && num_groups_ < fewest;
   num_workers_ = std::min(concurrency, in_parts_ ? num_groups_ * most_parts : num_groups_);
   Arena count;
-  const Shape shape(p_);
-  Sums::take(count, shape.heads, shape.value_dim);
+  Sums::take(count, Shape(p_), group_heads_);
   sums_bytes_ = count.num_bytes();
 }
 
@@ -249,14 +319,24 @@ void DecodeTasks::run(std::byte& memory) const {
   else run_whole(&memory);
 }
 
-void DecodeTasks::run_whole(std::byte* memory) const {
+/// body(decoder, task, sequence, heads) for the tasks that belong to a group of heads: `tasks_per_group` of each.
+template <class Body>
+void DecodeTasks::for_tasks(std::byte* memory, std::int64_t tasks_per_group, const Body& body) const {
   parallel_for(p_.options.executor, num_workers_, [&](std::int64_t worker) {
     Arena own(memory[worker * worker_bytes_]);
-    Decoder decoder(p_, own);
-    for (std::int64_t i = num_groups_ * worker / num_workers_; i < num_groups_ * (worker + 1) / num_workers_; ++i) {
-      const AttentionSequence s = sequence(p_, i / p_.num_kv_heads);
-      if (s.num_queries > 0) decoder.attend(s, i % p_.num_kv_heads);
+    Decoder decoder(p_, group_heads_, own);
+    const std::int64_t num_tasks = num_groups_ * tasks_per_group;
+    for (std::int64_t i = worker; i < num_tasks; i += num_workers_) {
+      const std::int64_t group = i / tasks_per_group, first = group % groups_per_sequence_ * group_heads_;
+      const AttentionSequence s = sequence(p_, group / groups_per_sequence_);
+      if (s.num_queries > 0) body(decoder, i, s, HeadRange{first, std::min(group_heads_, p_.num_kv_heads - first)});
     }
+  });
+}
+
+void DecodeTasks::run_whole(std::byte* memory) const {
+  for_tasks(memory, 1, [](Decoder& decoder, std::int64_t, const AttentionSequence& s, const HeadRange& heads) {
+    decoder.attend(s, heads);
   });
 }
 
@@ -265,27 +345,19 @@ void DecodeTasks::run_parts(std::byte* memory) const {
   const VisibleKeys visible(p_);
   const auto sums = [&](std::int64_t task) {
     Arena own(memory[num_workers_ * worker_bytes_ + task * sums_bytes_]);
-    return Sums::take(own, shape.heads, shape.value_dim);
+    return Sums::take(own, shape, group_heads_);
   };
-  const auto on_workers = [&](std::int64_t num_tasks, const auto& body) {
-    parallel_for(p_.options.executor, num_workers_, [&](std::int64_t worker) {
-      Arena own(memory[worker * worker_bytes_]);
-      Decoder decoder(p_, own);
-      for (std::int64_t i = worker; i < num_tasks; i += num_workers_) body(decoder, i);
-    });
-  };
-  on_workers(num_groups_ * most_parts, [&](Decoder& decoder, std::int64_t task) {
-    const std::int64_t group = task / most_parts, i = task % most_parts;
-    const AttentionSequence s = sequence(p_, group / p_.num_kv_heads);
-    const std::int64_t count = num_parts(visible.range(s, 0));
-    if (s.num_queries > 0 && i < count) decoder.attend_part(s, group % p_.num_kv_heads, i, count, sums(task));
-  });
-  on_workers(num_groups_, [&](Decoder& decoder, std::int64_t group) {
-    const AttentionSequence s = sequence(p_, group / p_.num_kv_heads);
-    if (s.num_queries == 0) return;
+  for_tasks(memory, most_parts,
+            [&](Decoder& decoder, std::int64_t task, const AttentionSequence& s, const HeadRange& heads) {
+              const std::int64_t i = task % most_parts, count = num_parts(visible.range(s, 0));
+              if (i < count) decoder.attend_part(s, heads, i, count, sums(task));
+            });
+  for_tasks(memory, 1, [&](Decoder& decoder, std::int64_t group, const AttentionSequence& s, const HeadRange& heads) {
     const Sums whole = sums(group * most_parts);
-    for (std::int64_t i = 1; i < num_parts(visible.range(s, 0)); ++i) decoder.merge(sums(group * most_parts + i), whole);
-    decoder.write(s, group % p_.num_kv_heads, whole);
+    for (std::int64_t i = 1; i < num_parts(visible.range(s, 0)); ++i) {
+      decoder.merge(sums(group * most_parts + i), whole, heads.count);
+    }
+    decoder.write(s, heads, whole);
   });
 }
 

@@ -25,12 +25,14 @@ class DecodeTasks {
   void run(std::byte& memory) const;
 
  private:
+  template <class Body>
+  void for_tasks(std::byte* memory, std::int64_t tasks_per_group, const Body& body) const;
   void run_whole(std::byte* memory) const;
   void run_parts(std::byte* memory) const;
 
   const AttentionProblem& p_;
-  std::int64_t num_groups_;  // query heads of one sequence that share a KV head
-  bool in_parts_;            // a task for every part, where there are few groups for many threads
+  std::int64_t group_heads_, groups_per_sequence_, num_groups_;  // KV heads of one sequence that are done together
+  bool in_parts_;  // a task for every part, where there are few groups for many threads
   std::int64_t num_workers_, worker_bytes_, sums_bytes_;
 };
 

@@ -71,31 +71,31 @@ struct Element<DType::i8> {
 
 // ---- fetching ahead ----
 
-/// Walks through rows, one line of the cache at a time.
-class Lines {
+/// Rows that are needed next, fetched one after the other at every so many calls.
+class NextRows {
  public:
-  Lines(const std::byte* const* rows, std::int64_t count, std::int64_t row_bytes)
-      : rows_(rows), end_(rows + count), row_bytes_(row_bytes) {}
+  NextRows(const std::byte* const* rows, std::int64_t count, std::int64_t row_bytes, std::int64_t every = 1)
+      : row_(rows), end_(rows + count), row_bytes_(row_bytes), every_(every), left_(every) {}
 
-  HWY_INLINE void fetch(std::int64_t count) {
-    for (; count > 0 && rows_ != end_; --count) {
-      __builtin_prefetch(*rows_ + offset_, 0, 2);  // for the second-level cache: the first one is full
-      offset_ += decode_row_bytes;
-      if (offset_ < row_bytes_) continue;
-      offset_ = 0;
-      ++rows_;
+  HWY_INLINE void fetch() {
+    if (--left_ > 0 || row_ == end_) return;
+    left_ = every_;
+    const std::byte* const row = *row_++;
+    for (std::int64_t i = 0; i < row_bytes_; i += 2 * decode_row_bytes) {
+      __builtin_prefetch(row + i, 0, 2);  // for the second-level cache: the first one is full
+      __builtin_prefetch(row + i + decode_row_bytes, 0, 2);
     }
   }
 
  private:
-  const std::byte* const* rows_;
+  const std::byte* const* row_;
   const std::byte* const* end_;
-  std::int64_t row_bytes_, offset_ = 0;
+  std::int64_t row_bytes_, every_, left_;
 };
 
 // ---- scores ----
 
-/// partial[head][key]: vectors whose lanes sum to query . key, for `tile` keys from the `first` on.
+/// partial[head][key]: vectors whose lanes sum to query . key, for `tile` keys.
 template <DType dtype, int heads, int tile>
 HWY_INLINE void dot_products(const std::byte* const* keys, const float* queries, std::int64_t head_dim, float* partial) {
   using E = Element<dtype>;
@@ -114,7 +114,7 @@ HWY_INLINE void dot_products(const std::byte* const* keys, const float* queries,
     });
   }
   unroll<heads>([&](auto h) ROTARY_LAMBDA {
-    unroll<tile>([&](auto k) ROTARY_LAMBDA { hn::Store(sum[h * tile + k], d, partial + (h * decode_keys + k) * lanes); });
+    unroll<tile>([&](auto k) ROTARY_LAMBDA { hn::Store(sum[h * tile + k], d, partial + (h * lanes + k) * lanes); });
   });
 }
 
@@ -123,38 +123,51 @@ template <DType dtype, int heads>
 constexpr int keys_at_once() {
   constexpr int sums = registers == 32 ? 16 : 8;
   constexpr int most = dtype == DType::bf16 && registers == 16 ? 4 : 8;
-  return std::min(most, std::max(1, sums / heads));
+  return std::min<int>(lanes, std::min(most, std::max(1, sums / heads)));
 }
+
+/// scores[head][key] of `count` keys, no more than a vector has lanes; those past the last one mean nothing.
+template <DType dtype, int heads>
+HWY_INLINE void score_vector(const std::byte* const* keys, std::int64_t count, const float* queries, std::int64_t head_dim,
+                             float* partial, float* scores, NextRows& ahead) {
+  constexpr int tile = keys_at_once<dtype, heads>();
+  std::int64_t key = 0;
+  for (; key + tile <= count; key += tile) {
+    for (int k = 0; k < tile; ++k) ahead.fetch();
+    dot_products<dtype, heads, tile>(keys + key, queries, head_dim, partial + key * lanes);
+  }
+  for (; key < count; ++key) {
+    ahead.fetch();
+    dot_products<dtype, heads, 1>(keys + key, queries, head_dim, partial + key * lanes);
+  }
+  for (int h = 0; h < heads; ++h) {
+    hn::Store(sums_of_lanes(partial + h * lanes * lanes), Tag<float>(), scores + h * decode_keys);
+  }
+}
+
+/// Times that keys are gone through: no more heads at once than keys, so that a number is loaded for as many products as can be.
+template <int heads>
+constexpr int score_passes = heads <= 4 ? 1 : heads / 4;
 
 /// scores[head][decode_keys]; past the last key -infinity.
 template <DType dtype, int heads>
 HWY_INLINE void score(const DecodeStep& step, const DecodeSums& sums, const float* queries, float* partial, float* scores,
-                      Lines& ahead) {
+                      NextRows& ahead) {
+  constexpr int at_once = heads / score_passes<heads>;
   const Tag<float> d;
-  constexpr int tile = keys_at_once<dtype, heads>();
-  const std::int64_t lines = sums.value_dim * Element<dtype>::bytes / decode_row_bytes;
-  std::int64_t key = 0;
-  for (; key + tile <= step.count; key += tile) {
-    ahead.fetch(tile * lines);
-    dot_products<dtype, heads, tile>(step.keys + key, queries, sums.head_dim, partial + key * lanes);
-  }
-  for (; key < step.count; ++key) {
-    ahead.fetch(lines);
-    dot_products<dtype, heads, 1>(step.keys + key, queries, sums.head_dim, partial + key * lanes);
-  }
-
   const F minus_infinity = hn::Set(d, -std::numeric_limits<float>::infinity());
-  for (int h = 0; h < heads; ++h) {
-    for (std::int64_t first = 0; first < decode_keys; first += lanes) {
-      float* const to = scores + h * decode_keys + first;
-      if (first >= step.count) {
-        hn::Store(minus_infinity, d, to);
-        continue;
-      }
-      F s = sums_of_lanes(partial + (h * decode_keys + first) * lanes);
+  for (std::int64_t first = 0; first < decode_keys; first += lanes) {
+    const std::int64_t count = std::clamp<std::int64_t>(step.count - first, 0, lanes);
+    for (int h = 0; h < heads && count > 0; h += at_once) {
+      score_vector<dtype, at_once>(step.keys + first, count, queries + h * sums.head_dim, sums.head_dim, partial,
+                                   scores + h * decode_keys + first, ahead);
+    }
+    const auto in_step = hn::FirstN(d, static_cast<std::size_t>(count));
+    for (int h = 0; h < heads; ++h) {
+      float* const at = scores + h * decode_keys + first;
+      F s = hn::Load(d, at);
       if constexpr (dtype == DType::i8) s = hn::Mul(s, hn::Load(d, step.key_scales + first));
-      const auto in_step = hn::FirstN(d, static_cast<std::size_t>(std::min(lanes, step.count - first)));
-      hn::Store(hn::IfThenElse(in_step, s, minus_infinity), d, to);
+      hn::Store(hn::IfThenElse(in_step, s, minus_infinity), d, at);
     }
   }
 }
@@ -200,7 +213,7 @@ HWY_INLINE void weigh(const DecodeStep& step, float* scores, float& max, float& 
 /// out[head][channel …] += weights . values, `width` vectors of channels at a time.
 template <DType dtype, int heads, int width>
 HWY_INLINE void add_values(const DecodeStep& step, const float* weights, float* out, std::int64_t value_dim,
-                           std::int64_t channel, std::int64_t lines, Lines& ahead) {
+                           std::int64_t channel, NextRows& ahead) {
   using E = Element<dtype>;
   const Tag<float> d;
   F sum[heads * width];
@@ -209,7 +222,7 @@ HWY_INLINE void add_values(const DecodeStep& step, const float* weights, float* 
                       ROTARY_LAMBDA { sum[h * width + c] = hn::Load(d, out + h * value_dim + channel + c * lanes); });
   });
   for (std::int64_t key = 0; key < step.count; ++key) {
-    ahead.fetch(lines);
+    ahead.fetch();
     const std::byte* const row = step.values[key] + channel * E::bytes;
     F weight[heads];
     unroll<heads>([&](auto h) ROTARY_LAMBDA { weight[h] = hn::Set(d, weights[h * decode_keys + key]); });
@@ -233,13 +246,13 @@ HWY_INLINE void add_values(const DecodeStep& step, const float* weights, float* 
 /// The channels from `channel` on, in pieces of `width` vectors and then of smaller ones.
 template <DType dtype, int heads, int width>
 HWY_INLINE void add_all_values(const DecodeStep& step, const float* weights, float* out, std::int64_t value_dim,
-                               std::int64_t channel, std::int64_t lines, Lines& ahead) {
+                               std::int64_t channel, NextRows& ahead) {
   for (; channel + width * lanes <= value_dim; channel += width * lanes) {
-    add_values<dtype, heads, width>(step, weights, out, value_dim, channel, lines, ahead);
+    add_values<dtype, heads, width>(step, weights, out, value_dim, channel, ahead);
   }
   if constexpr (width > Element<dtype>::unit) {
     if (channel < value_dim) {
-      add_all_values<dtype, heads, width / 2>(step, weights, out, value_dim, channel, lines, ahead);
+      add_all_values<dtype, heads, width / 2>(step, weights, out, value_dim, channel, ahead);
     }
   }
 }
@@ -255,7 +268,7 @@ void step_of(const DecodeStep& step, const DecodeStep* next, const DecodeSums& s
   constexpr int bytes = Element<dtype>::bytes;
   // float32 for one head is fetched well enough by the machine itself.
   const bool ahead = fetches && !(dtype == DType::f32 && heads == 1);
-  Lines values(step.values, ahead ? step.count : 0, sums.value_dim * bytes);
+  NextRows values(step.values, ahead ? step.count : 0, sums.value_dim * bytes, score_passes<heads>);
   score<dtype, heads>(step, sums, sums.queries + first_head * sums.head_dim, partial, scores, values);
   for (int h = 0; h < heads; ++h) {
     weigh<dtype>(step, scores + h * decode_keys, sums.max[first_head + h], sums.sum[first_head + h],
@@ -264,9 +277,9 @@ void step_of(const DecodeStep& step, const DecodeStep* next, const DecodeSums& s
 
   constexpr int width = std::max(Element<dtype>::unit, std::min(8, (registers == 32 ? 16 : 8) / heads));
   const std::int64_t pieces = (sums.value_dim + width * lanes - 1) / (width * lanes);
-  const std::int64_t next_lines = sums.head_dim * bytes / decode_row_bytes;
-  Lines keys(next != nullptr ? next->keys : nullptr, next != nullptr && ahead ? next->count : 0, sums.head_dim * bytes);
-  add_all_values<dtype, heads, width>(step, scores, out, sums.value_dim, 0, (next_lines + pieces - 1) / pieces, keys);
+  NextRows keys(next != nullptr ? next->keys : nullptr, next != nullptr && ahead ? next->count : 0, sums.head_dim * bytes,
+                pieces);
+  add_all_values<dtype, heads, width>(step, scores, out, sums.value_dim, 0, keys);
 }
 
 template <DType dtype>
@@ -293,22 +306,31 @@ void decode_step_kernel(const DecodeStep& step, const DecodeStep* next, const De
   }
 }
 
-/// Calls move(place among the channels, place when arranged) for each channel.
-template <class Move>
-HWY_INLINE void for_channels(DType dtype, std::int64_t length, const Move& move) {
-  const bool even_then_odd = dtype == DType::bf16;
-  for (std::int64_t i = 0; i < length; ++i) {
-    const std::int64_t first = i / (2 * lanes) * (2 * lanes), within = i - first;
-    move(i, even_then_odd ? first + within % 2 * lanes + within / 2 : i);
+// bfloat16 has the even channels of two vectors first, then the odd ones: see Element.
+
+void arrange_channels_kernel(DType dtype, const float* in_order, std::int64_t length, float* arranged) noexcept {
+  const Tag<float> d;
+  if (dtype != DType::bf16) {
+    std::copy_n(in_order, length, arranged);
+    return;
+  }
+  for (std::int64_t i = 0; i < length; i += 2 * lanes) {
+    F even, odd;
+    hn::LoadInterleaved2(d, in_order + i, even, odd);
+    hn::StoreU(even, d, arranged + i);
+    hn::StoreU(odd, d, arranged + i + lanes);
   }
 }
 
-void arrange_channels_kernel(DType dtype, const float* in_order, std::int64_t length, float* arranged) noexcept {
-  for_channels(dtype, length, [&](std::int64_t i, std::int64_t at) { arranged[at] = in_order[i]; });
-}
-
 void restore_channels_kernel(DType dtype, const float* arranged, std::int64_t length, float* in_order) noexcept {
-  for_channels(dtype, length, [&](std::int64_t i, std::int64_t at) { in_order[i] = arranged[at]; });
+  const Tag<float> d;
+  if (dtype != DType::bf16) {
+    std::copy_n(arranged, length, in_order);
+    return;
+  }
+  for (std::int64_t i = 0; i < length; i += 2 * lanes) {
+    hn::StoreInterleaved2(hn::LoadU(d, arranged + i), hn::LoadU(d, arranged + i + lanes), d, in_order + i);
+  }
 }
 
 }  // namespace HWY_NAMESPACE

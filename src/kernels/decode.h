@@ -35,7 +35,7 @@ struct DecodeSums {
   float *max, *sum;                  ///< [head]; a max of -infinity has seen nothing
   float* scratch;                    ///< decode_scratch numbers
 };
-inline constexpr std::int64_t decode_scratch = 8 * decode_keys * (1 + 16);
+inline constexpr std::int64_t decode_scratch = 8 * decode_keys + 4 * 16 * 16;
 
 /// Adds the keys of a step: max, sum and out as online softmax has them (Milakov and Gimelshein 2018). `next` is what comes
 /// after it, or nullptr.
