@@ -23,7 +23,10 @@ template <class T>
 class AttentionTasks {
  public:
   explicit AttentionTasks(const AttentionProblem& problem)
-      : p_(problem), executor_(problem.options.executor), worker_bytes_(count_worker_bytes()) {
+      : p_(problem),
+        executor_(problem.options.executor),
+        block_tiles_(tiles_of_a_block()),
+        worker_bytes_(count_worker_bytes()) {
     for (std::int64_t n = 0; n < p_.num_sequences; ++n) num_tasks_ += num_tasks(sequence_tokens(p_, n));
     num_workers_ = std::min<std::int64_t>(num_tasks_, executor_ != nullptr ? executor_->concurrency() : 1);
   }
@@ -47,12 +50,12 @@ class AttentionTasks {
     std::atomic<std::int64_t> next{num_tasks_};  // late queries see most keys under a causal rule: the long tasks first
     parallel_for(executor_, num_workers_, [&](std::int64_t worker) {
       Arena own(at.workers[worker * worker_bytes_]);
-      QueryBlock<T> block(p_, own);
+      QueryBlock<T> block(p_, block_tiles_, own);
       for (std::int64_t i; (i = next.fetch_sub(1, std::memory_order_relaxed) - 1) >= 0;) {
         const std::int64_t* const after = std::upper_bound(at.first_tasks, at.first_tasks + p_.num_sequences, i);
         const std::int64_t n = after - at.first_tasks - 1, within = i - at.first_tasks[n];
         const std::int64_t blocks = num_blocks(at.sequences[n]);
-        block.attend(at.sequences[n], within / blocks, within % blocks * block.num_rows());
+        block.attend(at.sequences[n], within / blocks, within % blocks * block_rows());
       }
     });
   }
@@ -71,19 +74,28 @@ class AttentionTasks {
 
   std::int64_t count_worker_bytes() const {
     Arena count;
-    const QueryBlock<T> block(p_, count);
+    const QueryBlock<T> block(p_, block_tiles_, count);
     return count.num_bytes();
   }
 
+  /// As many as there can be while no thread has to wait long for the others.
+  std::int64_t tiles_of_a_block() const noexcept {
+    constexpr std::int64_t tasks_per_worker = 4, fewest_tiles = 8;
+    const std::int64_t most = QueryBlock<T>::most_tiles(p_), workers = executor_ != nullptr ? executor_->concurrency() : 1;
+    if (workers == 1) return most;
+    const std::int64_t rows = p_.num_queries * p_.heads_per_kv_head() * p_.num_sequences * p_.num_kv_heads;
+    return std::clamp(rows / (QueryBlock<T>::tile_rows() * tasks_per_worker * workers), std::min(fewest_tiles, most), most);
+  }
+
+  std::int64_t block_rows() const noexcept { return block_tiles_ * QueryBlock<T>::tile_rows(); }
   std::int64_t num_blocks(const AttentionSequence& s) const noexcept {
-    const std::int64_t rows = s.num_queries * p_.heads_per_kv_head();
-    return (rows + QueryBlock<T>::num_rows() - 1) / QueryBlock<T>::num_rows();
+    return (s.num_queries * p_.heads_per_kv_head() + block_rows() - 1) / block_rows();
   }
   std::int64_t num_tasks(const AttentionSequence& s) const noexcept { return num_blocks(s) * p_.num_kv_heads; }
 
   const AttentionProblem& p_;
   Executor* executor_;
-  std::int64_t worker_bytes_, num_tasks_ = 0, num_workers_ = 0;
+  std::int64_t block_tiles_, worker_bytes_, num_tasks_ = 0, num_workers_ = 0;
 };
 
 /// The first byte of the caller's memory that tasks can use, which has `num_bytes` after it.

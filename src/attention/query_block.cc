@@ -20,9 +20,20 @@ KeyRange within_tile(const KeyRange& range, std::int64_t first_key) noexcept {
 }  // namespace
 
 template <class T>
-QueryBlock<T>::QueryBlock(const AttentionProblem& problem, Arena& arena)
+std::int64_t QueryBlock<T>::most_tiles(const AttentionProblem& p) noexcept {
+  constexpr auto most_numbers = static_cast<std::int64_t>((1 << 20) / sizeof(T));
+  constexpr std::int64_t beside_widths = 8, beside_tiles = 6 * tile_keys + 4096;  // more than what is small takes
+  const std::int64_t rows = tile_rows(), widths = p.head_dim + p.value_dim;
+  const std::int64_t shared = tile_keys * (widths + rows) + rows * std::max(p.head_dim, p.value_dim) + beside_tiles;
+  const std::int64_t fit = (most_numbers - shared) / (rows * (widths + beside_widths));
+  return std::clamp(fit, fewest_tiles, room_for_tiles);
+}
+
+template <class T>
+QueryBlock<T>::QueryBlock(const AttentionProblem& problem, std::int64_t tiles, Arena& arena)
     : p_(problem),
       kernels_(attention_kernels<T>()),
+      products_(product_kernels<T>()),
       heads_per_kv_head_(problem.heads_per_kv_head()),
       padded_value_dim_(round_up(problem.value_dim, kernels_.panel)),
       visible_(problem),
@@ -30,11 +41,11 @@ QueryBlock<T>::QueryBlock(const AttentionProblem& problem, Arena& arena)
       query_rows_(problem.q, problem.q_angles, arena, problem.cached != nullptr),
       key_rows_(problem.k, problem.k_angles, arena),
       value_rows_(problem.v),
-      out_rows_(problem.out) {
+      out_rows_(problem.out),
+      most_tiles_(tiles) {
   const std::int64_t rows = kernels_.rows;
-  for (RowTile& tile : tiles_) {
-    tile.first_row = (&tile - tiles_.data()) * rows;
-    if (tile.first_row >= problem.num_queries * heads_per_kv_head_) break;
+  for (std::int64_t i = 0; i < most_tiles_ && i * rows < problem.num_queries * heads_per_kv_head_; ++i) {
+    RowTile& tile = tiles_[static_cast<std::size_t>(i)];
     tile.queries = arena.take<T>(problem.head_dim * rows);
     tile.out = arena.take<T>(padded_value_dim_ * rows);
     tile.max = arena.take<T>(rows);
@@ -48,14 +59,9 @@ QueryBlock<T>::QueryBlock(const AttentionProblem& problem, Arena& arena)
   key_positions_ = arena.take<double>(added_.may_add() ? tile_keys : 0);
   begin_ = arena.take<T>(rows);
   end_ = arena.take<T>(rows);
-  row_ = arena.take<T>(std::max(problem.head_dim, padded_value_dim_));
+  some_rows_ = arena.take<T>(std::max(rows, kernels_.panel) * std::max(problem.head_dim, padded_value_dim_));
   not_finite_ = arena.take<std::int64_t>(tile_keys);
   sees_not_finite_ = arena.take<bool>(tile_keys * rows);
-}
-
-template <class T>
-std::int64_t QueryBlock<T>::num_rows() noexcept {
-  return tiles_per_block * attention_kernels<T>().rows;
 }
 
 template <class T>
@@ -63,36 +69,41 @@ void QueryBlock<T>::attend(const AttentionSequence& sequence, std::int64_t kv_he
   sequence_ = sequence;
   kv_head_ = kv_head;
   num_tiles_ = 0;
-  KeyRange seen{0, 0};
-  const std::int64_t end = std::min(first_row + num_rows(), sequence.num_queries * heads_per_kv_head_);
+  seen_ = {0, 0};
+  const std::int64_t end = std::min(first_row + most_tiles_ * kernels_.rows, sequence.num_queries * heads_per_kv_head_);
   for (std::int64_t row = first_row; row < end; row += kernels_.rows) {
     RowTile& tile = tiles_[static_cast<std::size_t>(num_tiles_++)];
     begin(tile, row, std::min(kernels_.rows, end - row));
-    seen = hull(seen, tile.some);
+    seen_ = hull(seen_, tile.some);
   }
-  for (std::int64_t key = seen.begin / tile_keys * tile_keys; key < seen.end; key += tile_keys) attend_tile(key);
-  for (std::int64_t i = 0; i < num_tiles_; ++i) write(tiles_[static_cast<std::size_t>(i)]);
+  for (std::int64_t key = seen_.begin / tile_keys * tile_keys; key < seen_.end; key += tile_keys) attend_tile(key);
+  for (std::int64_t i = 0; i < num_tiles_; ++i) {
+    if (RowTile& tile = tiles_[static_cast<std::size_t>(i)]; is_empty(tile.some)) write(tile);
+  }
 }
 
 template <class T>
 void QueryBlock<T>::begin(RowTile& tile, std::int64_t first_row, std::int64_t num_rows) {
   tile.first_row = first_row;
   tile.num_rows = num_rows;
+  tile.has_queries = false;
   find_ranges(tile);
-  load_queries(tile);
   start_sums(tile);
 }
 
 template <class T>
 void QueryBlock<T>::load_queries(RowTile& tile) {
-  const std::int64_t rows = kernels_.rows;
-  if (tile.num_rows < rows) std::fill_n(tile.queries, p_.head_dim * rows, T{0});
+  const std::int64_t rows = kernels_.rows, width = p_.head_dim;
   for (std::int64_t r = 0; r < tile.num_rows; ++r) {
     const std::int64_t token = sequence_.first_query + query(tile.first_row + r);
-    query_rows_.load(sequence_.row, token, head(tile.first_row + r), row_);
+    T* const row = some_rows_ + r * width;
+    query_rows_.load(sequence_.row, token, head(tile.first_row + r), row);
     const T scale = static_cast<T>(p_.scale_of(sequence_.row, token));
-    for (std::int64_t d = 0; d < p_.head_dim; ++d) tile.queries[d * rows + r] = row_[d] * scale;
+    for (std::int64_t d = 0; d < width; ++d) row[d] *= scale;
   }
+  std::fill(some_rows_ + tile.num_rows * width, some_rows_ + rows * width, T{0});
+  products_.transpose(some_rows_, rows, width, tile.queries, rows);
+  tile.has_queries = true;
 }
 
 /// Of no key; or of the sink, which is a key without a value.
@@ -139,54 +150,87 @@ void QueryBlock<T>::attend_tile(std::int64_t first_key) {
   for (std::int64_t i = 0; i < num_tiles_; ++i) {
     RowTile& tile = tiles_[static_cast<std::size_t>(i)];
     const KeyRange part = part_for(tile);
-    if (!is_empty(part)) attend(tile, first_key, part);
+    if (is_empty(part)) continue;
+    attend(tile, first_key, part);
+    if (tile.some.end <= first_key + tile_keys) write(tile);
   }
 }
 
 template <class T>
-void QueryBlock<T>::load_key(std::int64_t key) {
-  if (p_.cached != nullptr) p_.cached->load_key(sequence_.number, key, kv_head_, row_);
-  else key_rows_.load(sequence_.row, sequence_.first_key + key, kv_head_, row_);
+void QueryBlock<T>::load_key(std::int64_t key, T* row) {
+  if (p_.cached != nullptr) p_.cached->load_key(sequence_.number, key, kv_head_, row);
+  else key_rows_.load(sequence_.row, sequence_.first_key + key, kv_head_, row);
 }
 
 template <class T>
-void QueryBlock<T>::load_value(std::int64_t key) {
-  if (p_.cached != nullptr) p_.cached->load_value(sequence_.number, key, kv_head_, row_);
-  else value_rows_.load(sequence_.row, sequence_.first_key + key, kv_head_, row_);
+const T* QueryBlock<T>::value(std::int64_t key) {
+  const std::int64_t token = sequence_.first_key + key;
+  if (p_.cached != nullptr) {
+    p_.cached->load_value(sequence_.number, key, kv_head_, some_rows_);
+  } else if (const T* const row = value_rows_.template in_place<T>(sequence_.row, token, kv_head_); row != nullptr) {
+    return row;
+  } else {
+    value_rows_.load(sequence_.row, token, kv_head_, some_rows_);
+  }
+  return some_rows_;
 }
 
 template <class T>
 void QueryBlock<T>::load_keys(std::int64_t first_key, const KeyRange& part) {
-  const std::int64_t panel = kernels_.panel;
-  for (std::int64_t i = part.begin; i < round_up(part.end, panel); ++i) {
-    if (i < part.end) load_key(first_key + i);
-    else std::fill_n(row_, p_.head_dim, T{0});
-    T* const column = keys_ + i / panel * panel * p_.head_dim + i % panel;
-    for (std::int64_t d = 0; d < p_.head_dim; ++d) column[d * panel] = row_[d];
+  const std::int64_t panel = kernels_.panel, width = p_.head_dim;
+  for (std::int64_t i = part.begin; i < part.end; i += panel) {
+    const std::int64_t count = std::min(panel, part.end - i);
+    for (std::int64_t n = 0; n < count; ++n) load_key(first_key + i + n, some_rows_ + n * width);
+    std::fill(some_rows_ + count * width, some_rows_ + panel * width, T{0});
+    products_.transpose(some_rows_, panel, width, keys_ + i * width, panel);
   }
 }
 
 template <class T>
 void QueryBlock<T>::load_values(std::int64_t first_key, const KeyRange& part) {
-  const std::int64_t panel = kernels_.panel;
-  std::fill(row_ + p_.value_dim, row_ + padded_value_dim_, T{0});
   num_not_finite_ = 0;
   for (std::int64_t i = part.begin; i < part.end; ++i) {
-    load_value(first_key + i);
-    if (!all_finite(row_, p_.value_dim)) {
-      not_finite_[num_not_finite_++] = i;
-      std::fill_n(row_, p_.value_dim, T{0});
-    }
-    T* to = values_ + i * panel;
-    for (std::int64_t d = 0; d < padded_value_dim_; d += panel, to += tile_keys * panel) std::copy_n(&row_[d], panel, to);
+    T* const packed = values_ + i * kernels_.panel;
+    if (kernels_.pack_value(value(first_key + i), p_.value_dim, packed)) continue;
+    not_finite_[num_not_finite_++] = i;
+    std::fill_n(some_rows_, p_.value_dim, T{0});
+    kernels_.pack_value(some_rows_, p_.value_dim, packed);
   }
+}
+
+/// A share of the next key tile; for a row tile at its first keys the queries of the next one, and at its last keys the rows
+/// that it is going to write.
+template <class T>
+LinesAhead QueryBlock<T>::needed_next(const RowTile& tile, std::int64_t first_key) const noexcept {
+  const std::int64_t i = &tile - tiles_.data(), next_keys = first_key + tile_keys;
+  LinesAhead ahead;
+  if (p_.cached == nullptr && next_keys < seen_.end) {
+    const std::int64_t count = std::min(tile_keys, seen_.end - next_keys);
+    const std::int64_t begin = count * i / num_tiles_, share = count * (i + 1) / num_tiles_ - begin;
+    const std::int64_t token = sequence_.first_key + next_keys + begin;
+    ahead.add(key_rows_.rows().ahead(sequence_.row, token, kv_head_, share));
+    ahead.add(value_rows_.ahead(sequence_.row, token, kv_head_, share));
+  }
+  const auto add = [&](const auto& rows, const RowTile& of) {
+    const std::int64_t first = query(of.first_row), count = query(of.first_row + of.num_rows - 1) + 1 - first;
+    ahead.add(
+        rows.ahead(sequence_.row, sequence_.first_query + first, kv_head_ * heads_per_kv_head_, count, heads_per_kv_head_));
+  };
+  if (i + 1 < num_tiles_ && !tiles_[static_cast<std::size_t>(i + 1)].has_queries) {
+    add(query_rows_.rows(), tiles_[static_cast<std::size_t>(i + 1)]);
+  }
+  if (tile.some.end <= next_keys) add(out_rows_, tile);
+  return ahead;
 }
 
 template <class T>
 void QueryBlock<T>::attend(RowTile& tile, std::int64_t first_key, const KeyRange& part) {
+  if (!tile.has_queries) load_queries(tile);
   const std::int64_t num_keys = part.end - part.begin;
+  LinesAhead ahead = needed_next(tile, first_key);
+  ahead.spread_over((num_keys + padded_value_dim_) / kernels_.panel);
   T* const scores = scores_ + part.begin * kernels_.rows;
-  kernels_.score(keys_ + part.begin * p_.head_dim, num_keys, tile.queries, p_.head_dim, scores);
+  kernels_.score(keys_ + part.begin * p_.head_dim, num_keys, tile.queries, p_.head_dim, scores, ahead);
   if (p_.options.softcap != 0) kernels_.softcap(scores, num_keys, static_cast<T>(p_.options.softcap));
   if (added_.any(sequence_)) {
     load_added(tile, first_key, part);
@@ -195,7 +239,7 @@ void QueryBlock<T>::attend(RowTile& tile, std::int64_t first_key, const KeyRange
   if (tile.all.begin > first_key + part.begin || tile.all.end < first_key + part.end) hide(tile, first_key, part);
   if (num_not_finite_ > 0) note_who_sees_not_finite(part);
   kernels_.weigh(scores, num_keys, tile.max, tile.sum, tile.out, padded_value_dim_);
-  kernels_.accumulate(values_ + part.begin * kernels_.panel, num_keys, scores, tile.out, padded_value_dim_);
+  kernels_.accumulate(values_ + part.begin * kernels_.panel, num_keys, scores, tile.out, padded_value_dim_, ahead);
   if (num_not_finite_ > 0) add_not_finite(tile, first_key);
 }
 
@@ -243,11 +287,11 @@ void QueryBlock<T>::add_not_finite(RowTile& tile, std::int64_t first_key) {
   const bool* sees = sees_not_finite_;
   for (std::int64_t n = 0; n < num_not_finite_; ++n) {
     const std::int64_t i = not_finite_[n];
-    load_value(first_key + i);
+    const T* const row = value(first_key + i);
     for (std::int64_t r = 0; r < kernels_.rows; ++r) {
       if (!*sees++) continue;
       const T weight = scores_[i * kernels_.rows + r];  // may have become 0: times infinity that is NaN
-      for (std::int64_t d = 0; d < p_.value_dim; ++d) tile.out[d * kernels_.rows + r] += weight * row_[d];
+      for (std::int64_t d = 0; d < p_.value_dim; ++d) tile.out[d * kernels_.rows + r] += weight * row[d];
     }
   }
 }
@@ -255,11 +299,11 @@ void QueryBlock<T>::add_not_finite(RowTile& tile, std::int64_t first_key) {
 template <class T>
 void QueryBlock<T>::write(RowTile& tile) {
   kernels_.normalize(tile.out, p_.value_dim, tile.sum);
+  products_.transpose(tile.out, p_.value_dim, kernels_.rows, some_rows_, p_.value_dim);
   const TensorView& lse = p_.options.lse;
   for (std::int64_t r = 0; r < tile.num_rows; ++r) {
     const std::int64_t t = sequence_.first_query + query(tile.first_row + r), h = head(tile.first_row + r);
-    for (std::int64_t d = 0; d < p_.value_dim; ++d) row_[d] = tile.out[d * kernels_.rows + r];
-    out_rows_.store(row_, sequence_.row, t, h);
+    out_rows_.store(some_rows_ + r * p_.value_dim, sequence_.row, t, h);
     if (!lse) continue;
     const double value = static_cast<double>(tile.max[r]) + std::log(static_cast<double>(tile.sum[r]));
     store_element(lse.dtype(), lse.data(),

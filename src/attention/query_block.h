@@ -8,7 +8,7 @@
 //          + - - - +------+------+------+
 //
 // Keys and values of a tile are turned, widened and packed once for all rows of the block; the row tiles of the block then
-// take turns with it. Rows run over tokens first: row r is token r / heads_per_kv_head and, of the heads that share the KV
+// take turns with it, and fetch meanwhile what comes after. Rows run over tokens first: row r is token r / heads_per_kv_head and, of the heads that share the KV
 // head, number r % heads_per_kv_head.
 #pragma once
 
@@ -23,6 +23,7 @@
 #include "attention/turned_rows.h"
 #include "attention/visible_keys.h"
 #include "kernels/attention.h"
+#include "kernels/products.h"
 
 namespace rotary {
 
@@ -31,11 +32,14 @@ template <class T>
 class QueryBlock {
  public:
   /// Memory from `arena`, whose size depends on the widths of the heads and on what the options say, not on lengths. Refers
-  /// to the problem.
-  QueryBlock(const AttentionProblem& problem, Arena& arena);
+  /// to the problem. `tiles` per block, at most most_tiles().
+  QueryBlock(const AttentionProblem& problem, std::int64_t tiles, Arena& arena);
 
-  /// Rows of a block; the last one of a sequence may have fewer.
-  static std::int64_t num_rows() noexcept;
+  /// Row tiles of a block: the more, the less it costs to pack keys and values; as many as 1 MiB has room for, but 8 at least.
+  static std::int64_t most_tiles(const AttentionProblem& problem) noexcept;
+
+  /// Rows of a tile.
+  static std::int64_t tile_rows() noexcept { return attention_kernels<T>().rows; }
 
   /// Computes the rows of one KV head from first_row on: out and, where asked for, lse. A row's result does not depend on
   /// which rows share its block.
@@ -48,9 +52,10 @@ class QueryBlock {
     KeyRange some, all;  // what at least one row sees lies in `some`; `all` is seen by every row
     T *queries, *out, *max, *sum;
     KeyRange* ranges;  // of each row
+    bool has_queries;
   };
 
-  static constexpr std::int64_t tiles_per_block = 8;
+  static constexpr std::int64_t fewest_tiles = 8, room_for_tiles = 64;
 
   std::int64_t query(std::int64_t row) const noexcept { return row / heads_per_kv_head_; }
   std::int64_t head(std::int64_t row) const noexcept { return kv_head_ * heads_per_kv_head_ + row % heads_per_kv_head_; }
@@ -62,11 +67,12 @@ class QueryBlock {
 
   // Below, first_key is that of a key tile, and `part` what is needed of the tile.
   void attend_tile(std::int64_t first_key);
-  void load_key(std::int64_t key);  // into row_
-  void load_value(std::int64_t key);
+  void load_key(std::int64_t key, T* row);
+  const T* value(std::int64_t key);  // where it lies, or in some_rows_
   void load_keys(std::int64_t first_key, const KeyRange& part);
   void load_values(std::int64_t first_key, const KeyRange& part);
   void attend(RowTile& tile, std::int64_t first_key, const KeyRange& part);
+  LinesAhead needed_next(const RowTile& tile, std::int64_t first_key) const noexcept;
   void load_added(const RowTile& tile, std::int64_t first_key, const KeyRange& part);
   void hide(const RowTile& tile, std::int64_t first_key, const KeyRange& part);
   void note_who_sees_not_finite(const KeyRange& part);
@@ -75,6 +81,7 @@ class QueryBlock {
 
   const AttentionProblem& p_;
   const AttentionKernels<T>& kernels_;
+  const ProductKernels<T>& products_;
   std::int64_t heads_per_kv_head_, padded_value_dim_;
   VisibleKeys visible_;
   AddedScores added_;
@@ -83,11 +90,12 @@ class QueryBlock {
   TensorRows<TensorView> out_rows_;
 
   AttentionSequence sequence_{};
-  std::int64_t kv_head_ = 0, num_tiles_ = 0;
-  std::array<RowTile, tiles_per_block> tiles_{};
+  std::int64_t kv_head_ = 0, most_tiles_, num_tiles_ = 0;
+  KeyRange seen_{0, 0};  // by some row
+  std::array<RowTile, room_for_tiles> tiles_{};
   T *keys_, *values_, *scores_, *added_tile_, *begin_, *end_;
   double* key_positions_;
-  T* row_;                           // one row of q, k, v or out, on its way
+  T* some_rows_;                     // of q, k, v or out on their way: as many as a row tile or a panel has
   std::int64_t num_not_finite_ = 0;  // values of the key tile that are infinite or NaN
   std::int64_t* not_finite_;         // which
   bool* sees_not_finite_;            // for each of them, of each row

@@ -8,7 +8,7 @@
 
 #include "base/element.h"
 #include "kernels/float_rows.h"
-#include "kernels/products.h"
+#include "kernels/rows_ahead.h"
 #include "rotary/tensor.hpp"
 
 namespace rotary {
@@ -90,15 +90,17 @@ class TensorRows {
     const bool lies = view_.dtype() == dtype_of<T> && (step_ == 1 || width_ == 1);
     return lies ? static_cast<Number*>(view_.data()) + batch * batch_ + token * token_ + head * head_ : nullptr;
   }
-  /// Some tokens of a head, to be fetched before they are read or written; nothing where a row is not side by side.
-  RowsAhead ahead(std::int64_t batch, std::int64_t token, std::int64_t head, std::int64_t count) const noexcept {
-    if (step_ != 1 || count <= 0 || width_ == 0) return {};
-    const std::int64_t bytes = bit_size(view_.dtype()) / 8;
+  /// Some tokens of a head, or of several, to be fetched before they are read or written; nothing where the rows of a token
+  /// are not side by side.
+  RowsAhead ahead(std::int64_t batch, std::int64_t token, std::int64_t head, std::int64_t count,
+                  std::int64_t num_heads = 1) const noexcept {
+    if (step_ != 1 || count <= 0 || width_ == 0 || (num_heads > 1 && head_ != width_)) return {};
+    const std::int64_t bytes = bit_size(view_.dtype()) / 8, width = num_heads * width_;
     const std::int64_t first = (batch * batch_ + token * token_ + head * head_) * bytes;
-    const bool adjoin = token_ == width_;
+    const bool adjoin = token_ == width;
     return {.first = reinterpret_cast<std::uintptr_t>(view_.data()) + static_cast<std::uintptr_t>(first),
             .rows = adjoin ? 1 : count,
-            .row_bytes = (adjoin ? count : 1) * width_ * bytes,
+            .row_bytes = (adjoin ? count : 1) * width * bytes,
             .step_bytes = token_ * bytes};
   }
   /// Elements from a token's row to the next one's, and from head to head.

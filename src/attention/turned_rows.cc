@@ -21,6 +21,7 @@ TurnedRows<T>::TurnedRows(const ConstTensorView& x, const std::optional<TokenAng
   const bool is_listed = rotation.pairing_in() == Pairing::listed;
   const bool moves = as_written && (is_listed || rotation.pairs_in() != rotation.pairs_out());
   if (!is_listed) slice_ = rotation.rotary_offset();
+  turns_whole_rows_ = !is_listed && !moves && 2 * rotation.num_pairs() == width_;
   if (is_listed || moves) in_order_ = arena.take<T>(width_);
   if (is_listed) {
     pairs_first_ = arena.take<std::int64_t>(width_);
@@ -59,10 +60,15 @@ void TurnedRows<T>::list_written(const Rotation& rotation) noexcept {
 
 template <class T>
 void TurnedRows<T>::load(std::int64_t batch, std::int64_t token, std::int64_t head, T* row) {
+  if (angles_ != nullptr && turns_whole_rows_) {
+    if (const T* const from = rows_.template in_place<T>(batch, token, head); from != nullptr) {
+      return turn(forward_, false, batch, token, from, row);
+    }
+  }
   rows_.load(batch, token, head, row);
   if (angles_ == nullptr) return;
   if (pairs_first_ != nullptr) bring_pairs_forward(row);
-  turn(forward_, false, batch, token, row);
+  turn(forward_, false, batch, token, row, row);
   if (written_ != nullptr) bring_as_written(row);
 }
 
@@ -70,12 +76,12 @@ void TurnedRows<T>::load(std::int64_t batch, std::int64_t token, std::int64_t he
 template <class T>
 void TurnedRows<T>::turn_back(std::int64_t batch, std::int64_t token, T* gradient) {
   if (angles_ == nullptr) return;
-  turn(back_, true, batch, token, gradient);
+  turn(back_, true, batch, token, gradient, gradient);
   if (pairs_first_ != nullptr) bring_pairs_back(gradient);
 }
 
 template <class T>
-void TurnedRows<T>::turn(Angles& angles, bool back, std::int64_t batch, std::int64_t token, T* row) {
+void TurnedRows<T>::turn(Angles& angles, bool back, std::int64_t batch, std::int64_t token, const T* from, T* to) {
   if (token != angles.token || batch != angles.batch) {
     angles_->read(batch, token, cos_, sin_);
     if (back) std::transform(sin_, sin_ + kernel_.format.num_pairs, sin_, std::negate<T>());
@@ -84,7 +90,8 @@ void TurnedRows<T>::turn(Angles& angles, bool back, std::int64_t batch, std::int
     angles.token = token;
   }
   kernel_.arranged = angles.arranged;
-  kernel_.x = kernel_.out = row + slice_;
+  kernel_.x = from + slice_;
+  kernel_.out = to + slice_;
   rotate_rows(kernel_);
 }
 

@@ -22,6 +22,9 @@ class TurnedRows {
 
   void load(std::int64_t batch, std::int64_t token, std::int64_t head, T* row);
 
+  /// Where it reads.
+  const TensorRows<ConstTensorView>& rows() const noexcept { return rows_; }
+
   /// From a gradient with respect to what load() gives to the one with respect to what it reads, in place. Not `as_written`.
   void turn_back(std::int64_t batch, std::int64_t token, T* gradient);
 
@@ -32,7 +35,8 @@ class TurnedRows {
     std::int64_t batch = -1, token = -1;  // whose they are
   };
 
-  void turn(Angles& angles, bool back, std::int64_t batch, std::int64_t token, T* row);
+  /// What does not turn stays as it is in `to`.
+  void turn(Angles& angles, bool back, std::int64_t batch, std::int64_t token, const T* from, T* to);
   void list_pairs_first(const Rotation& rotation) noexcept;
   void list_written(const Rotation& rotation) noexcept;
   void bring_pairs_forward(T* row) noexcept;
@@ -48,7 +52,8 @@ class TurnedRows {
   std::int64_t* pairs_first_ = nullptr;  // where pairs are listed: which channel comes where
   std::int64_t* written_ = nullptr;      // where that is another order: the place that rotate() gives to each channel
   RowsToRotate kernel_;
-  std::int64_t slice_ = 0;  // the first channel that turns
+  std::int64_t slice_ = 0;         // the first channel that turns
+  bool turns_whole_rows_ = false;  // and writes channels where it reads them
 };
 
 }  // namespace rotary

@@ -58,8 +58,33 @@ HWY_INLINE void store_block(const Vec<T> (&block)[panel * vectors], T* out) {
 }
 
 template <class T>
-void score(const T* keys, std::int64_t num_keys, const T* queries, std::int64_t head_dim, T* scores) noexcept {
+bool pack_value(const T* row, std::int64_t value_dim, T* values) noexcept {
+  const hn::CappedTag<T, panel> d;
+  constexpr int step = static_cast<int>(hn::MaxLanes(d));
+  auto not_finite = hn::Zero(d);  // as x - x is of infinities and NaN
+  const auto put = [&](const T* from) ROTARY_LAMBDA {
+    unroll<panel / step>([&](auto i) ROTARY_LAMBDA {
+      const auto x = hn::LoadU(d, from + i * step);
+      not_finite = hn::Or(not_finite, hn::Sub(x, x));
+      hn::StoreU(x, d, values + i * step);
+    });
+    values += tile_keys * panel;
+  };
+  std::int64_t channel = 0;
+  for (; channel + panel <= value_dim; channel += panel) put(row + channel);
+  if (channel < value_dim) {
+    T rest[panel] = {};
+    for (std::int64_t i = channel; i < value_dim; ++i) rest[i - channel] = row[i];
+    put(rest);
+  }
+  return hn::AllTrue(d, hn::Eq(not_finite, hn::Zero(d)));
+}
+
+template <class T>
+void score(const T* keys, std::int64_t num_keys, const T* queries, std::int64_t head_dim, T* scores,
+           LinesAhead& ahead) noexcept {
   for (std::int64_t key = 0; key < num_keys; key += panel) {
+    ahead.fetch();
     Vec<T> block[panel * vectors];
     unroll<panel * vectors>([&](auto i) ROTARY_LAMBDA { block[i] = hn::Zero(Tag<T>()); });
     add_product<T>(block, keys + key * head_dim, queries, head_dim);
@@ -68,8 +93,10 @@ void score(const T* keys, std::int64_t num_keys, const T* queries, std::int64_t 
 }
 
 template <class T>
-void accumulate(const T* values, std::int64_t num_keys, const T* weights, T* out, std::int64_t value_dim) noexcept {
+void accumulate(const T* values, std::int64_t num_keys, const T* weights, T* out, std::int64_t value_dim,
+                LinesAhead& ahead) noexcept {
   for (std::int64_t channel = 0; channel < value_dim; channel += panel) {
+    ahead.fetch();
     Vec<T> block[panel * vectors];
     T* const sums = out + channel * rows<T>;
     unroll<panel * vectors>([&](auto i) ROTARY_LAMBDA { block[i] = hn::Load(Tag<T>(), sums + lanes<T> * i); });
@@ -172,17 +199,18 @@ void normalize(T* out, std::int64_t value_dim, const T* sum) noexcept {
   for (std::int64_t row = 0; row < rows<T>; row += lanes<T>) {
     const Vec<T> divisor = hn::Load(d, sum + row);
     const auto empty = hn::Eq(divisor, hn::Zero(d));
+    const Vec<T> factor = hn::Div(hn::Set(d, T{1}), divisor);
     for (std::int64_t channel = 0; channel < value_dim; ++channel) {
       T* const at = out + channel * rows<T> + row;
-      hn::Store(hn::IfThenZeroElse(empty, hn::Div(hn::Load(d, at), divisor)), d, at);
+      hn::Store(hn::IfThenZeroElse(empty, hn::Mul(hn::Load(d, at), factor)), d, at);
     }
   }
 }
 
 template <class T>
 const AttentionKernels<T>* kernels() noexcept {
-  static constexpr AttentionKernels<T> table = {rows<T>, panel,    score<T>,      softcap<T>,  add_mask<T>,
-                                                hide<T>, weigh<T>, accumulate<T>, normalize<T>};
+  static constexpr AttentionKernels<T> table = {rows<T>,     panel,   pack_value<T>, score<T>,      softcap<T>,
+                                                add_mask<T>, hide<T>, weigh<T>,      accumulate<T>, normalize<T>};
   return &table;
 }
 const AttentionKernels<float>* attention_kernels_float() noexcept { return kernels<float>(); }

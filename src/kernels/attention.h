@@ -12,6 +12,8 @@
 
 #include <cstdint>
 
+#include "kernels/rows_ahead.h"
+
 namespace rotary {
 
 /// Keys per tile.
@@ -23,8 +25,12 @@ struct AttentionKernels {
   std::int64_t rows;   ///< queries of a row tile
   std::int64_t panel;  ///< p
 
-  /// scores = keys . queries, for num_keys rounded up to p.
-  void (*score)(const T* keys, std::int64_t num_keys, const T* queries, std::int64_t head_dim, T* scores) noexcept;
+  /// Puts a row of values, filled up with zeros to a multiple of p, to where a key of a tile has them. Returns whether all of
+  /// them are finite.
+  bool (*pack_value)(const T* row, std::int64_t value_dim, T* values) noexcept;
+  /// scores = keys . queries, for num_keys rounded up to p. Fetches ahead once per panel of keys.
+  void (*score)(const T* keys, std::int64_t num_keys, const T* queries, std::int64_t head_dim, T* scores,
+                LinesAhead& ahead) noexcept;
   /// scores = cap * tanh(scores / cap)
   void (*softcap)(T* scores, std::int64_t num_keys, T cap) noexcept;
   /// scores += mask [keys][rows]; where mask is -infinity, scores is too, whatever it was.
@@ -35,8 +41,9 @@ struct AttentionKernels {
   /// the new max, turns scores into weights exp(score - max) and adds them to sum. A row with max = -infinity has seen
   /// nothing.
   void (*weigh)(T* scores, std::int64_t num_keys, T* max, T* sum, T* out, std::int64_t value_dim) noexcept;
-  /// out += weights . values; value_dim is a multiple of p.
-  void (*accumulate)(const T* values, std::int64_t num_keys, const T* weights, T* out, std::int64_t value_dim) noexcept;
+  /// out += weights . values; value_dim is a multiple of p. Fetches ahead once per panel of channels.
+  void (*accumulate)(const T* values, std::int64_t num_keys, const T* weights, T* out, std::int64_t value_dim,
+                     LinesAhead& ahead) noexcept;
   /// out /= sum; 0 where sum is 0.
   void (*normalize)(T* out, std::int64_t value_dim, const T* sum) noexcept;
 };

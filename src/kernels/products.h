@@ -5,13 +5,9 @@
 
 #include <cstdint>
 
-namespace rotary {
+#include "kernels/rows_ahead.h"
 
-/// Rows that will be needed next: fetched into the second cache meanwhile, a line at a time.
-struct RowsAhead {
-  std::uintptr_t first = 0;  ///< an address, not a pointer: rows may lie where no pointer may point
-  std::int64_t rows = 0, row_bytes = 0, step_bytes = 0;
-};
+namespace rotary {
 
 /// out = x y, or out += x y, and then times a factor per row. Steps count elements from row to row. The sum of an element runs
 /// over x in order.
