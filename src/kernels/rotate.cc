@@ -214,16 +214,14 @@ template <class Chunk, Rounding rounding>
 HWY_INLINE void row_of_neighbours(std::int64_t num_pairs, const typename Chunk::Stored* x, const typename Chunk::Lane* cos,
                                   const typename Chunk::Lane* sin, typename Chunk::Stored* out) {
   const std::int64_t chunk = Chunk::pairs(true);
-  HWY_ALIGN typename Chunk::Stored rest[2 * most_pairs<Chunk>];
-  for (std::int64_t j = 0; j < num_pairs; j += chunk, x += 2 * chunk, out += 2 * chunk) {
-    const std::int64_t left = num_pairs - j;
-    const bool whole = left >= chunk;
-    if (!whole) {
-      std::memset(rest, 0, sizeof rest);
-      copy(x, 2 * left, rest);
-    }
-    Chunk::template interleaved<rounding>(whole ? x : rest, cos + j, sin + j, whole ? out : rest);
-    if (!whole) copy(rest, 2 * left, out);
+  std::int64_t j = 0;
+  for (; j + chunk <= num_pairs; j += chunk)
+    Chunk::template interleaved<rounding>(x + 2 * j, cos + j, sin + j, out + 2 * j);
+  if (const std::int64_t left = num_pairs - j; left > 0) {
+    HWY_ALIGN typename Chunk::Stored rest[2 * most_pairs<Chunk>] = {};
+    copy(x + 2 * j, 2 * left, rest);
+    Chunk::template interleaved<rounding>(rest, cos + j, sin + j, rest);
+    copy(rest, 2 * left, out + 2 * j);
   }
 }
 
@@ -231,24 +229,20 @@ template <class Chunk, Rounding rounding>
 HWY_INLINE void row_of_halves(std::int64_t num_pairs, const typename Chunk::Stored* x, const typename Chunk::Lane* cos,
                               const typename Chunk::Lane* sin, typename Chunk::Stored* out) {
   const std::int64_t chunk = Chunk::pairs(false);
-  HWY_ALIGN typename Chunk::Stored rest[2 * most_pairs<Chunk>];
-  auto* const rest_v = rest + most_pairs<Chunk>;
   const auto* v = x + num_pairs;
   auto* out_v = out + num_pairs;
-  for (std::int64_t j = 0; j < num_pairs; j += chunk, x += chunk, v += chunk, out += chunk, out_v += chunk) {
-    const std::int64_t left = num_pairs - j;
-    const bool whole = left >= chunk;
-    if (!whole) {
-      std::memset(rest, 0, sizeof rest);
-      copy(x, left, rest);
-      copy(v, left, rest_v);
-    }
-    Chunk::template half<rounding>(whole ? x : rest, whole ? v : rest_v, cos + j, sin + j, whole ? out : rest,
-                                   whole ? out_v : rest_v);
-    if (!whole) {
-      copy(rest, left, out);
-      copy(rest_v, left, out_v);
-    }
+  std::int64_t j = 0;
+  for (; j + chunk <= num_pairs; j += chunk) {
+    Chunk::template half<rounding>(x + j, v + j, cos + j, sin + j, out + j, out_v + j);
+  }
+  if (const std::int64_t left = num_pairs - j; left > 0) {
+    HWY_ALIGN typename Chunk::Stored rest[2 * most_pairs<Chunk>] = {};
+    auto* const rest_v = rest + most_pairs<Chunk>;
+    copy(x + j, left, rest);
+    copy(v + j, left, rest_v);
+    Chunk::template half<rounding>(rest, rest_v, cos + j, sin + j, rest, rest_v);
+    copy(rest, left, out + j);
+    copy(rest_v, left, out_v + j);
   }
 }
 
