@@ -262,6 +262,10 @@ void rotate_alike(std::span<const TensorToRotate> tensors, const Plan& plan, con
     const Block<Lane> block{task / blocks, first,         length, tokens.length, tokens.packed ? 'T' : 'S',
                             arranged,      arranged_step, cos};
     for (std::int64_t t = 0; t < block.count; ++t) {
+      if (t > 0 && angles.are_equal(block.batch_row, first + t - 1, first + t)) {  // as in a shift
+        std::copy_n(arranged + (t - 1) * arranged_step, arranged_step, arranged + t * arranged_step);
+        continue;
+      }
       angles.read(block.batch_row, first + t, cos, sin);
       round_to(plan.table_dtype, cos, 2 * num_pairs);
       arrange(plan.format, cos, sin, arranged + t * arranged_step);

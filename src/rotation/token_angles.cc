@@ -97,6 +97,14 @@ void TokenAngles::check_table(const char* operation, const Positions& positions,
   }
 }
 
+bool TokenAngles::are_equal(std::int64_t row, std::int64_t token, std::int64_t other) const noexcept {
+  if (!positions_) return token == other;
+  double position[max_position_axes], others[max_position_axes];
+  positions_->read(row, token, position);
+  positions_->read(row, other, others);
+  return std::equal(position, position + rotation_.num_axes(), others);
+}
+
 template <class T>
 void TokenAngles::look_up(std::int64_t row, std::int64_t token, T* cos, T* sin) const noexcept {
   const std::int64_t num_pairs = rotation_.num_pairs();

@@ -30,6 +30,9 @@ class TokenAngles {
   const Rotation& rotation() const noexcept { return rotation_; }
   Precision precision() const noexcept { return precision_; }
 
+  /// Whether two tokens stand at the same position, and so have the same cos and sin.
+  bool are_equal(std::int64_t row, std::int64_t token, std::int64_t other) const noexcept;
+
   /// cos and sin of token `token` of batch row `row`: num_pairs numbers each, amplitude, direction and factor included.
   /// T is float or double. As the precision says, or from the table; where that makes float32 numbers, and not exact, the
   /// factor rounds them once more.
