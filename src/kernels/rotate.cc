@@ -253,10 +253,12 @@ std::int64_t padded(const PairFormat& format) noexcept {
   return (format.num_pairs + chunk - 1) / chunk * chunk;
 }
 
-template <class Chunk, Rounding rounding, bool interleaved>
+/// `chunks`: of a row, without rest; 0: any number of pairs.
+template <class Chunk, Rounding rounding, bool interleaved, int chunks>
 void rows_of(const RowsToRotate& rows) noexcept {
   using Stored = typename Chunk::Stored;
-  const std::int64_t num_pairs = rows.format.num_pairs;
+  // A constant number leaves no loops over a row.
+  const std::int64_t num_pairs = chunks == 0 ? rows.format.num_pairs : chunks * Chunk::pairs(interleaved);
   const std::int64_t sin_begins = padded<Chunk>(rows.format);
   const auto* x = static_cast<const Stored*>(rows.x);
   auto* out = static_cast<Stored*>(rows.out);
@@ -278,10 +280,20 @@ void rows_of(const RowsToRotate& rows) noexcept {
   }
 }
 
+template <class Chunk, Rounding rounding, bool interleaved>
+void rows_of_length(const RowsToRotate& rows) noexcept {
+  if constexpr (rounding == Rounding::fused) {
+    if (rows.format.num_pairs == 2 * Chunk::pairs(interleaved)) return rows_of<Chunk, rounding, interleaved, 2>(rows);
+    if (rows.format.num_pairs == 4 * Chunk::pairs(interleaved)) return rows_of<Chunk, rounding, interleaved, 4>(rows);
+    if (rows.format.num_pairs == 8 * Chunk::pairs(interleaved)) return rows_of<Chunk, rounding, interleaved, 8>(rows);
+  }
+  rows_of<Chunk, rounding, interleaved, 0>(rows);
+}
+
 template <class Chunk, Rounding rounding>
 void rows_in_layout(const RowsToRotate& rows) noexcept {
-  if (rows.format.interleaved) rows_of<Chunk, rounding, true>(rows);
-  else rows_of<Chunk, rounding, false>(rows);
+  if (rows.format.interleaved) rows_of_length<Chunk, rounding, true>(rows);
+  else rows_of_length<Chunk, rounding, false>(rows);
 }
 
 // Where fma is an instruction, `fused` is what `always_fused` asks for.
