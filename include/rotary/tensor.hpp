@@ -51,7 +51,13 @@ class ROTARY_API Axes {
 
   int rank() const noexcept { return rank_; }
   char operator[](int i) const noexcept { return letters_[i]; }
-  int find(char letter) const noexcept;  ///< index of the axis, or -1
+  /// Index of the axis, or -1.
+  int find(char letter) const noexcept {
+    for (int i = 0; i < rank_; ++i) {
+      if (letters_[i] == letter) return i;
+    }
+    return -1;
+  }
   const char* c_str() const noexcept { return letters_; }
 
  private:
@@ -84,8 +90,14 @@ class ROTARY_API ConstTensorView {
 
   bool has(char axis) const noexcept { return axes_.find(axis) >= 0; }
   /// Length and stride of a named axis; 1 and 0 where the view has no such axis, so that it broadcasts along it.
-  std::int64_t size(char axis) const noexcept;
-  std::int64_t stride(char axis) const noexcept;
+  std::int64_t size(char axis) const noexcept {
+    const int i = axes_.find(axis);
+    return i < 0 ? 1 : shape_[i];
+  }
+  std::int64_t stride(char axis) const noexcept {
+    const int i = axes_.find(axis);
+    return i < 0 ? 0 : strides_[i];
+  }
 
   /// The elements begin … end-1 along one axis; one position along one axis, which disappears.
   ConstTensorView slice(char axis, std::int64_t begin, std::int64_t end) const;

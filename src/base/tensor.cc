@@ -29,13 +29,6 @@ Axes::Axes(const char* letters) {
   }
 }
 
-int Axes::find(char letter) const noexcept {
-  for (int i = 0; i < rank_; ++i) {
-    if (letters_[i] == letter) return i;
-  }
-  return -1;
-}
-
 ConstTensorView::ConstTensorView(const void* data, DType dtype, Axes axes, const Dims& shape)
     : ConstTensorView(data, dtype, axes, shape, dense_strides(shape, true)) {}
 
@@ -67,16 +60,6 @@ ConstTensorView::ConstTensorView(const void* data, DType dtype, Axes axes, const
 }
 
 std::int64_t ConstTensorView::num_elements() const noexcept { return checked_product(shape_).value_or(0); }
-
-std::int64_t ConstTensorView::size(char axis) const noexcept {
-  const int i = axes_.find(axis);
-  return i < 0 ? 1 : shape_[i];
-}
-
-std::int64_t ConstTensorView::stride(char axis) const noexcept {
-  const int i = axes_.find(axis);
-  return i < 0 ? 0 : strides_[i];
-}
 
 namespace {
 
