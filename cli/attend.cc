@@ -10,6 +10,7 @@
 #include "command.h"
 #include "linear_call.h"
 #include "models/layer_attention.h"
+#include "output.h"
 #include "query_positions.h"
 #include "rotary/attention.hpp"
 #include "rotation_options.h"
@@ -88,6 +89,8 @@ void attend(const Options& options, const TensorFile& file, const Inputs& in, co
   options.rules.add_to(how, file, sinks_file);
   const ScoreBias bias(file, options.bias, in.q.size('H'));
   bias.add_to(how);
+  ProgressBar bar("attend");
+  how.progress = bar.progress();
   attention(in.q, in.k, in.v, out, how);
 }
 

@@ -104,6 +104,11 @@ ProgressBar::ProgressBar(std::string label) : label_(std::move(label)), visible_
 
 ProgressBar::~ProgressBar() { clear(); }
 
+Progress ProgressBar::progress() noexcept {
+  return {[](void* bar, std::int64_t done, std::int64_t total) { static_cast<ProgressBar*>(bar)->update(done, total); },
+          this};
+}
+
 void ProgressBar::clear() {
   if (drawn_percent_ >= 0) std::cerr << "\r\033[K" << std::flush;
   drawn_percent_ = -1;

@@ -7,6 +7,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "rotary/progress.hpp"
+
 namespace rotary::cli {
 
 using Json = nlohmann::ordered_json;
@@ -51,10 +53,13 @@ class ProgressBar {
  public:
   explicit ProgressBar(std::string label);
   ~ProgressBar();
-  void update(std::int64_t done, std::int64_t total);
+  /// Draws what a call of the library reports.
+  Progress progress() noexcept;
   void clear();
 
  private:
+  void update(std::int64_t done, std::int64_t total);
+
   std::string label_;
   bool visible_;
   int drawn_percent_ = -1;

@@ -168,10 +168,7 @@ int run(const Options& options) {
   ProgressBar bar("verify");
   VerifyOptions how{
       .pairing = options.pairing, .precision = options.precision, .causal = options.causal, .executor = &pool};
-  how.progress = [](void* context, std::int64_t done, std::int64_t total) {
-    static_cast<ProgressBar*>(context)->update(done, total);
-  };
-  how.progress_context = &bar;
+  how.progress = bar.progress();
   const VerifyReport report = verify(capture, layer, how);
   bar.clear();
 

@@ -598,6 +598,37 @@ TEST(Attention, IsTheSameOnAnyNumberOfThreads) {
   }
 }
 
+TEST(Attention, TellsEveryPieceOfItsProgressOnAnyNumberOfThreads) {
+  Case many({.batch = 3, .num_q_heads = 4, .num_kv_heads = 2, .num_queries = 333, .num_keys = 20});
+  Case decode({.num_q_heads = 4, .num_kv_heads = 2, .num_queries = 1, .num_keys = 20, .head_dim = 64, .value_dim = 64});
+  Case empty({.num_queries = 0, .num_keys = 20});
+  struct Report {
+    std::int64_t done, total;
+    bool operator==(const Report&) const = default;
+  };
+  const auto reported = [](Case& c) {
+    std::vector<Report> reports;
+    c.options.progress = {[](void* context, std::int64_t done, std::int64_t total) {
+                            static_cast<std::vector<Report>*>(context)->push_back({done, total});
+                          },
+                          &reports};
+    c.attend();
+    c.options.progress = {};
+    return reports;
+  };
+  for (const int threads : {1, 2, 3, 8}) {
+    ThreadPool pool(threads);
+    for (Case* c : {&many, &decode}) {
+      c->options.executor = &pool;
+      const std::vector<Report> reports = reported(*c);
+      const auto total = static_cast<std::int64_t>(reports.size());
+      ASSERT_GE(total, c == &many ? 6 : 1);
+      for (std::int64_t i = 0; i < total; ++i) EXPECT_EQ(reports[static_cast<std::size_t>(i)], (Report{i + 1, total}));
+    }
+    EXPECT_EQ(reported(empty), std::vector<Report>{});
+  }
+}
+
 TEST(Attention, WeightsAreExpWithin2Ulp) {
   const auto check = [](auto zero, double from, double smallest, double ulp) {
     using T = decltype(zero);

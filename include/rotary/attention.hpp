@@ -26,6 +26,7 @@
 #include "rotary/export.hpp"
 #include "rotary/parallel.hpp"
 #include "rotary/positions.hpp"
+#include "rotary/progress.hpp"
 #include "rotary/rotation.hpp"
 #include "rotary/tensor.hpp"
 
@@ -98,6 +99,9 @@ struct AttentionOptions {
   void* workspace = nullptr;
   std::int64_t workspace_bytes = 0;
   Executor* executor = nullptr;
+  /// A piece is a few dozen rows, which are queries of the heads that share a KV head; a decode is one piece. The forward
+  /// pass alone reports, and not where there is nothing to do.
+  Progress progress = {};
 };
 
 /// `out` (axes as q, D as v) and lse must not overlap the inputs, each other or themselves. Widths are at most 65,536.

@@ -24,6 +24,7 @@
 #include "rotary/position_bias.hpp"
 #include "rotary/positions.hpp"
 #include "rotary/precision.hpp"
+#include "rotary/progress.hpp"
 #include "rotary/rotate.hpp"
 #include "rotary/rotation.hpp"
 #include "rotary/score_terms.hpp"

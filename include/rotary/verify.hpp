@@ -14,6 +14,7 @@
 #include "rotary/model.hpp"
 #include "rotary/parallel.hpp"
 #include "rotary/positions.hpp"
+#include "rotary/progress.hpp"
 #include "rotary/rotation.hpp"
 #include "rotary/tensor.hpp"
 
@@ -36,9 +37,7 @@ struct VerifyOptions {
   Precision precision = Precision::exact;  ///< of the tables that rotary uses
   Causal causal = Causal::bottom_right;
   Executor* executor = nullptr;
-  /// Called now and then on the caller's thread with the query heads done and their number.
-  void (*progress)(void* context, std::int64_t done, std::int64_t total) = nullptr;
-  void* progress_context = nullptr;
+  Progress progress = {};  ///< a piece is a query head of a batch row; on the caller's thread
 };
 
 /// How one tensor of the capture compares.

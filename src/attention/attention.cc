@@ -14,6 +14,7 @@
 #include "attention/sequences.h"
 #include "base/fail.h"
 #include "base/parallel.h"
+#include "base/progress.h"
 
 namespace rotary {
 namespace {
@@ -47,6 +48,7 @@ class AttentionTasks {
       at.first_tasks[n] = task;
       task += num_tasks(at.sequences[n]);
     }
+    ProgressCount progress(p_.options.progress, num_tasks_);
     std::atomic<std::int64_t> next{num_tasks_};  // late queries see most keys under a causal rule: the long tasks first
     parallel_for(executor_, num_workers_, [&](std::int64_t worker) {
       Arena own(at.workers[worker * worker_bytes_]);
@@ -56,6 +58,7 @@ class AttentionTasks {
         const std::int64_t n = after - at.first_tasks - 1, within = i - at.first_tasks[n];
         const std::int64_t blocks = num_blocks(at.sequences[n]);
         block.attend(at.sequences[n], within / blocks, within % blocks * block_rows());
+        progress.finish_one();
       }
     });
   }

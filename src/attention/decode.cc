@@ -13,6 +13,7 @@
 #include "attention/visible_keys.h"
 #include "base/element.h"
 #include "base/parallel.h"
+#include "base/progress.h"
 #include "kernels/decode.h"
 
 namespace rotary {
@@ -317,6 +318,7 @@ std::int64_t DecodeTasks::num_bytes() const noexcept {
 void DecodeTasks::run(std::byte& memory) const {
   if (in_parts_) run_parts(&memory);
   else run_whole(&memory);
+  ProgressCount(p_.options.progress, 1).finish_one();
 }
 
 /// body(decoder, task, sequence, heads) for the tasks that belong to a group of heads: `tasks_per_group` of each.

@@ -207,8 +207,8 @@ class Verification {
   }
 
   void report_progress(std::int64_t b, std::int64_t head, std::int64_t num_heads) const {
-    if (options_.progress == nullptr) return;
-    options_.progress(options_.progress_context, b * num_heads + head + 1, any_.size('B') * num_heads);
+    const Progress& progress = options_.progress;
+    if (progress) progress.function(progress.context, b * num_heads + head + 1, any_.size('B') * num_heads);
   }
 
   void read_positions(std::int64_t b) {
