@@ -138,6 +138,13 @@ void check_window(const Options& options, const LayerRotation& layer) {
   }
 }
 
+void check_sinks(const Options& options, const LayerRotation& layer) {
+  if (!layer.has_sinks() || !options.rules.sinks.empty()) return;
+  fail_argument("attend",
+                "give --sinks: the layer has a number per query head in its sums, which its checkpoint holds and its "
+                "description does not");
+}
+
 int run(const Options& options) {
   check(options);
   const TensorFile file(options.file.c_str());
@@ -170,6 +177,7 @@ int run(const Options& options) {
         require_plain_attention("attend", *layer, in.k.size(in.k.has('T') ? 'T' : 'S'), length);
       } else {
         check_window(options, *layer);
+        check_sinks(options, *layer);
         in.layer.emplace("attend", *layer, in.q, in.q_positions);
       }
     }
@@ -200,7 +208,8 @@ void add_attend(CLI::App& program, Command& command) {
       "Keys stand at position_ids of FILE, else at 0, 1, 2, …, or as --offset or --position-ids say. Queries stand where\n"
       "the keys do. Where their number differs, bottom_right puts the last query with the last key, as in decoding with a\n"
       "cache; otherwise --q-offset or --q-position-ids must say it.\n\n"
-      "A model's window, chunks and factors on queries hold unless others are given; its caps and sinks are not read.\n\n"
+      "A model's window, chunks, cap and factors on queries hold unless others are given; its sinks must be, with "
+      "--sinks.\n\n"
       "--linear computes linear attention: time grows with the length, memory does not. roformer, rotated, pair-norms and\n"
       "retention turn features; performer, performer-relu, one-plus-cos and taylor2 turn q and k; elu turns nothing;\n"
       "cosformer takes --M and lrpe --base in place of a rotation. What is true of the weights is said on stderr.");

@@ -14,7 +14,7 @@ void AttentionRules::add_to(CLI::App& app) {
   app.add_option("--chunk-size", chunk_size,
                  "A query sees its own chunk of so many positions (default: the model's; by hand all)")
       ->check(at_least(1));
-  app.add_option("--softcap", softcap, "Scores become softcap * tanh(score / softcap)");
+  app.add_option("--softcap", softcap, "Scores become softcap * tanh(score / softcap); 0: no cap (default: the model's)");
   app.add_option("--sinks", sinks, "Tensor of FILE, or a file: per query head, the score of a key without a value")
       ->check(not_empty());
 }

@@ -111,8 +111,14 @@ std::string scores_text(const LayerRotation& layer, double amplitude) {
             " times as much";
   }
   if (layer.query_temperature().kind != QueryTemperature::Kind::none) text += temperature_text(layer.query_temperature());
+  if (layer.softcap() != 0) {
+    text += "; then " + number(layer.softcap(), 9) + " tanh(score / " + number(layer.softcap(), 9) + ")";
+  }
   return text;
 }
+
+constexpr const char* sinks_text =
+    "a weight per query head (its values are in the checkpoint) is in the sum of the softmax";
 
 std::string reach_text(const LayerRotation& layer) {
   if (layer.window_is_symmetric()) {
@@ -155,6 +161,7 @@ void print_sort(const ModelRotations& model, const LayerSort& sort, std::int64_t
     print_line("heads", std::to_string(layer.num_q_heads()) + " query, " + std::to_string(layer.num_kv_heads()) +
                             " key/value, of " + std::to_string(layer.head_dim()) + " channels");
     print_line("scores", scores_text(layer, 1));
+    if (layer.has_sinks()) print_line("sinks", sinks_text);
     if (layer.key_scale() != 1) print_line("keys", "times " + number(layer.key_scale(), 9));
     if (layer.sliding_window() + layer.attention_chunk_size() > 0) print_line("sees", reach_text(layer));
     return;
@@ -170,6 +177,7 @@ void print_sort(const ModelRotations& model, const LayerSort& sort, std::int64_t
   }
   print_line("wavelengths", wavelengths_text(model, rotation));
   print_line("scores", scores_text(layer, rotation.amplitude()));
+  if (layer.has_sinks()) print_line("sinks", sinks_text);
   if (layer.key_scale() != 1) print_line("keys", "times " + number(layer.key_scale(), 9) + " before they turn");
   if (layer.sliding_window() + layer.attention_chunk_size() > 0) print_line("sees", reach_text(layer));
   if (layer.norm_order() != NormOrder::none) print_line("q, k norm", name(layer.norm_order()));

@@ -78,6 +78,8 @@ Json group_json(const LayerGroup& group, std::int64_t length) {
   json["softmax_scale"] = attends && layer.softmax_scale() != 0 ? Json(layer.softmax_scale()) : Json();
   json["key_scale"] = layer.key_scale();
   json["query_temperature"] = temperature_json(layer.query_temperature());
+  json["softcap"] = layer.softcap() != 0 ? Json(layer.softcap()) : Json();
+  json["has_sinks"] = layer.has_sinks();
   json["num_q_heads"] = layer.num_q_heads();
   json["num_kv_heads"] = layer.num_kv_heads();
   json["norm_order"] = name(layer.norm_order());

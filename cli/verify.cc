@@ -37,7 +37,7 @@ struct Options {
 class Names {
  public:
   explicit Names(const std::vector<std::string>& map) {
-    for (const char* role : {"q", "k", "v", "q_rot", "k_rot", "attn_out", "position_ids"}) names_[role] = role;
+    for (const char* role : {"q", "k", "v", "q_rot", "k_rot", "attn_out", "position_ids", "sinks"}) names_[role] = role;
     for (const std::string& entries : map) {
       std::istringstream list(entries);
       for (std::string entry; std::getline(list, entry, ',');) add(entry);
@@ -54,7 +54,8 @@ class Names {
     if (equals == entry.npos || names_.count(role) == 0) {
       throw Error(
           ErrorCode::invalid_argument,
-          ("--map takes ROLE=NAME with the roles q, k, v, q_rot, k_rot, attn_out and position_ids, got " + entry).c_str());
+          ("--map takes ROLE=NAME with the roles q, k, v, q_rot, k_rot, attn_out, position_ids and sinks, got " + entry)
+              .c_str());
     }
     names_[role] = entry.substr(equals + 1);
     given_[role] = true;
@@ -65,10 +66,11 @@ class Names {
 };
 
 /// Not given where the file has no such tensor, unless --map asked for it.
-ConstTensorView find(const TensorFile& file, const Options& options, const Names& names, const char* role) {
+ConstTensorView find(const TensorFile& file, const Options& options, const Names& names, const char* role,
+                     const Axes& axes) {
   const std::string& name = names[role];
   if (file.find(name.c_str()) == nullptr && !names.given(role)) return {};
-  return view_of(file, options.capture, name, options.axes);
+  return view_of(file, options.capture, name, axes);
 }
 
 void require(const ConstTensorView& needed, const ConstTensorView& checked, const Options& options, const char* name,
@@ -81,12 +83,13 @@ void require(const ConstTensorView& needed, const ConstTensorView& checked, cons
 
 Capture read_capture(const TensorFile& file, const Options& options, const Names& names) {
   Capture capture;
-  capture.q = find(file, options, names, "q");
-  capture.k = find(file, options, names, "k");
-  capture.v = find(file, options, names, "v");
-  capture.q_rot = find(file, options, names, "q_rot");
-  capture.k_rot = find(file, options, names, "k_rot");
-  capture.attn_out = find(file, options, names, "attn_out");
+  capture.q = find(file, options, names, "q", options.axes);
+  capture.k = find(file, options, names, "k", options.axes);
+  capture.v = find(file, options, names, "v", options.axes);
+  capture.q_rot = find(file, options, names, "q_rot", options.axes);
+  capture.k_rot = find(file, options, names, "k_rot", options.axes);
+  capture.attn_out = find(file, options, names, "attn_out", options.axes);
+  capture.sinks = find(file, options, names, "sinks", "H");
   if (!capture.q_rot && !capture.k_rot && !capture.attn_out) {
     throw Error(
         ErrorCode::invalid_file,
@@ -161,6 +164,7 @@ int run(const Options& options) {
   const TensorFile file(options.capture.c_str());
   const Names names(options.map);
   Capture capture = read_capture(file, options, names);
+  if (layer.has_sinks()) require(capture.sinks, capture.attn_out, options, "sinks", "attn_out");
   const ChosenPositions positions(file, options.positions, capture.q ? capture.q : capture.k, names["position_ids"]);
   capture.positions = positions.positions();
 

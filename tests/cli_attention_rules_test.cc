@@ -204,6 +204,25 @@ TEST_F(RulesOfAModel, AreItsFactorsOnQueries) {
                {.causal = Causal::top_left, .temperatures = ConstTensorView(factors.data(), "S", {33})});
 }
 
+TEST_F(RulesOfAModel, AreItsCap) {
+  const std::string capped = config(R"("model_type": "gemma2", "attn_logit_softcapping": 1.5)");
+  expect_layer("mha_causal", capped, 0, causal, {.causal = Causal::top_left, .softcap = 1.5});
+  expect_layer("mha_causal", capped, 0, causal + "--softcap 3", {.causal = Causal::top_left, .softcap = 3});
+  expect_layer("mha_causal", capped, 0, causal + "--softcap 0", {.causal = Causal::top_left});
+}
+
+TEST_F(RulesOfAModel, NeedTheValuesOfItsSinks) {
+  const std::string oss = config(R"("model_type": "gpt_oss", "sliding_window": 64)");
+  const double sinks[] = {0.5, -1};
+  write_npy(made("sinks.npy").c_str(), ConstTensorView(sinks, "H", {2}));
+  expect_layer("mha_causal", oss, 0, causal + "--sinks " + made("sinks.npy"),
+               {.causal = Causal::top_left, .sinks = ConstTensorView(sinks, "H", {2})});
+  expect_error(
+      2, command("mha_causal", " --model " + oss + causal),
+      "attend: give --sinks: the layer has a number per query head in its sums, which its checkpoint holds and its "
+      "description does not");
+}
+
 TEST_F(RulesOfAModel, GiveWayToTheCommandLine) {
   const std::string windowed = config(R"("model_type": "mistral", "rope_theta": 10000, "sliding_window": 9)");
   expect_layer("mha_causal", windowed, 0, causal + "--window-left 2", {.causal = Causal::top_left, .window_left = 2});

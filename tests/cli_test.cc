@@ -187,6 +187,7 @@ TEST_F(Program, InspectKeepsItsSchema) {
                                                                    "depends_on_length",
                                                                    "direction",
                                                                    "first",
+                                                                   "has_sinks",
                                                                    "head_dim",
                                                                    "inv_freq",
                                                                    "key_scale",
@@ -206,6 +207,7 @@ TEST_F(Program, InspectKeepsItsSchema) {
                                                                    "rotates_values",
                                                                    "rule",
                                                                    "sliding_window",
+                                                                   "softcap",
                                                                    "softmax_scale",
                                                                    "turning",
                                                                    "unrotates_output",
@@ -225,6 +227,20 @@ TEST_F(Program, InspectSaysWhichScaleIsNotKnownAndWhichWindowsAreOnBothSides) {
   const json layer = json::parse(run("inspect --json " + modernbert).out)["layers"][1];
   EXPECT_EQ(layer["window_is_symmetric"], true);
   EXPECT_EQ(layer["sliding_window"], 129);
+}
+
+TEST_F(Program, InspectSaysWhatIsDoneToScoresAndSums) {
+  const std::string gemma = made("gemma2.json"), oss = made("gpt_oss.json");
+  std::ofstream(gemma) << R"({"model_type": "gemma2", "attn_logit_softcapping": 30})";
+  std::ofstream(oss) << R"({"model_type": "gpt_oss"})";
+  EXPECT_NE(run("inspect " + gemma).out.find("times 0.0625; then 30 tanh(score / 30)"), std::string::npos);
+  EXPECT_NE(run("inspect " + oss).out.find("a weight per query head"), std::string::npos);
+  const json capped = json::parse(run("inspect --json " + gemma).out)["layers"][0];
+  const json with_sinks = json::parse(run("inspect --json " + oss).out)["layers"][0];
+  EXPECT_EQ(capped["softcap"], 30);
+  EXPECT_EQ(capped["has_sinks"], false);
+  EXPECT_EQ(with_sinks["softcap"], json());
+  EXPECT_EQ(with_sinks["has_sinks"], true);
 }
 
 TEST_F(Program, InspectFitsATerminalAndHasNoColourInAFile) {

@@ -258,10 +258,13 @@ TEST(Compare, TellsScoresFromKeys) {
   other.num_q_heads = 4;
   other.norm_order = NormOrder::before_rotation;
   other.query_temperature = {QueryTemperature::Kind::steps, 0.1, 8192, 1};
+  other.softcap = 50;
+  other.has_sinks = true;
   other.rotates_values = other.unrotates_output = true;
   const Comparison comparison = compare(model_of(plain), model_of(other));
-  EXPECT_EQ(names(comparison), (Names{"num_q_heads", "softmax_scale", "query_temperature", "sliding_window",
-                                      "attention_chunk_size", "norm_order", "rotates_values", "unrotates_output"}));
+  EXPECT_EQ(names(comparison),
+            (Names{"num_q_heads", "softmax_scale", "query_temperature", "softcap", "has_sinks", "sliding_window",
+                   "attention_chunk_size", "norm_order", "rotates_values", "unrotates_output"}));
   EXPECT_TRUE(comparison.same_keys());
   EXPECT_FALSE(comparison.same());
   EXPECT_EQ(comparison.first_position(), -1);

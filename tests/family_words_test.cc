@@ -346,6 +346,41 @@ TEST_F(FamilyWords, DbrxHasItsBaseInsideItsAttentionConfig) {
   EXPECT_EQ(dbrx.layer(0).num_kv_heads(), 8);
 }
 
+TEST_F(FamilyWords, ScoresAreCappedWhereTheCodeDoesIt) {
+  const auto cap = [&](const std::string& config) { return model(config).layer(0).softcap(); };
+  EXPECT_EQ(cap(R"({"model_type": "gemma2"})"), 50);
+  EXPECT_EQ(cap(R"({"model_type": "gemma2", "attn_logit_softcapping": 30.5})"), 30.5);
+  EXPECT_EQ(cap(R"({"model_type": "gemma2", "attn_logit_softcapping": null})"), 0);
+  EXPECT_EQ(cap(R"({"model_type": "vaultgemma"})"), 50);
+  EXPECT_EQ(cap(R"({"model_type": "gemma3_text", "attn_logit_softcapping": 50})"), 0) << "its code does not look";
+  const auto grok = model(R"({"model_type": "grok-1", "attn_logit_softcapping": 40})");
+  EXPECT_EQ(grok.layer(0).softcap(), 30);
+  const std::vector<ValueSource>& sources = grok.layer(0).provenance();
+  const auto found = std::find_if(sources.begin(), sources.end(),
+                                  [](const ValueSource& source) { return source.name == std::string("softcap"); });
+  ASSERT_NE(found, sources.end());
+  EXPECT_NE(std::string(found->source).find("a constant"), std::string::npos);
+  EXPECT_NE(refusal(R"({"model_type": "gemma2", "attn_logit_softcapping": -1})")
+                .find("attn_logit_softcapping must be a positive"),
+            std::string::npos);
+}
+
+TEST_F(FamilyWords, SumsHaveSinksWhereTheCodeAddsThem) {
+  const auto sinks = [&](const std::string& config) {
+    const auto read = model(config);
+    std::vector<bool> found;
+    for (std::int64_t i = 0; i < read.num_layers(); ++i) found.push_back(read.layer(i).has_sinks());
+    return found;
+  };
+  using Flags = std::vector<bool>;
+  EXPECT_EQ(sinks(R"({"model_type": "gpt_oss", "num_hidden_layers": 2})"), (Flags{true, true}));
+  EXPECT_EQ(sinks(R"({"model_type": "llama", "num_hidden_layers": 1})"), (Flags{false}));
+  const std::string mimo = R"({"model_type": "mimo_v2_flash", "num_hidden_layers": 3, "hybrid_layer_pattern": [0, 1, 1])";
+  EXPECT_EQ(sinks(mimo + "}"), (Flags{false, true, true}));
+  EXPECT_EQ(sinks(mimo + R"(, "add_full_attention_sink_bias": true, "add_swa_attention_sink_bias": false})"),
+            (Flags{true, false, false}));
+}
+
 TEST_F(FamilyWords, ScalesOfScoresFollowTheirOwnKeys) {
   const auto scale = [&](const std::string& config) { return model(config).layer(0).softmax_scale(); };
   EXPECT_EQ(scale(R"({"model_type": "granite", "attention_multiplier": 0.0078125})"), 0.0078125);

@@ -586,6 +586,31 @@ TEST(Gemma2, Of46LayersScalesByTheWidthOfTheModel) {
   EXPECT_EQ(scale(26), 1 / std::sqrt(128.0));
 }
 
+TEST(Gemma2, CapsItsScores) {
+  EXPECT_EQ(Made("gemma2").core().read().layer(0).softcap(), 50);
+  EXPECT_EQ(Made("gemma2").core().f32("attn_logit_softcapping", 30.5f).read().layer(0).softcap(), 30.5);
+  EXPECT_EQ(Made("grok").core().read().layer(0).softcap(), 30);
+  EXPECT_EQ(Made("gemma3").core().read().layer(0).softcap(), 0);
+  EXPECT_SAYS(Made("gemma2").core().f32("attn_logit_softcapping", 0).refusal(), "attn_logit_softcapping");
+}
+
+TEST(GptOss, HasSinks) {
+  const auto oss = Made("gpt-oss").core().u32("attention.sliding_window", 128).read();
+  EXPECT_TRUE(oss.layer(0).has_sinks());
+  EXPECT_TRUE(oss.layer(3).has_sinks());
+}
+
+TEST(Sinks, AreWhereTheFileHasThem) {
+  const auto llama = Made("llama")
+                         .core()
+                         .divisors("blk.1.attn_sinks.weight", {0, 0, 0, 0, 0, 0, 0, 0})
+                         .divisors("blk.4.attn_sinks.weight", {0})   // no such layer
+                         .divisors("blk.2x.attn_sinks.weight", {0})  // no number
+                         .divisors("blk.attn_sinks.weight", {0})
+                         .read();
+  for (std::int64_t i = 0; i < 4; ++i) EXPECT_EQ(llama.layer(i).has_sinks(), i == 1) << i;
+}
+
 TEST(Grok, ReadsYarnKeysThatOthersDoNot) {
   const auto grok = [] {
     return Made("grok").core().f32("rope.scaling.factor", 16).u32("rope.scaling.original_context_length", 256);

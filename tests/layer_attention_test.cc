@@ -58,6 +58,13 @@ TEST_F(LayerAttentionTest, SaysChunks) {
   EXPECT_EQ(options_of(LayerAttention("attend", llama4.layer(0), queries(1, 5), {})).chunk_size, 100);
 }
 
+TEST_F(LayerAttentionTest, SaysACap) {
+  const auto gemma = model(R"({"model_type": "gemma2"})");
+  EXPECT_EQ(options_of(LayerAttention("attend", gemma.layer(0), queries(1, 5), {})).softcap, 50);
+  const auto llama = model(R"({"model_type": "llama"})");
+  EXPECT_EQ(options_of(LayerAttention("attend", llama.layer(0), queries(1, 5), {})).softcap, 0);
+}
+
 TEST_F(LayerAttentionTest, SaysATemperaturePerPosition) {
   const auto ministral = model(R"({"model_type": "ministral3", "rope_parameters": {"rope_type": "yarn", "factor": 16,
       "rope_theta": 1000000, "original_max_position_embeddings": 100, "llama_4_scaling_beta": 0.1}})");
@@ -138,6 +145,14 @@ TEST_F(PlainAttention, EndsWhereQueriesAreScaledByTheirPosition) {
   require_plain_attention("attend", ministral.layer(0), 100, 100);  // the last position is 99
   EXPECT_NE(refusal(ministral.layer(0), 101, 101).find("multiplies queries by a factor of their position, 1.069"),
             std::string::npos);
+}
+
+TEST_F(PlainAttention, IsNotThatOfCapsAndSinks) {
+  const auto gemma = model(R"({"model_type": "gemma2", "attn_logit_softcapping": 30})");
+  EXPECT_EQ(refusal(gemma.layer(0), 1, 1), "attend: the layer caps its scores at 30, which linear attention does not have");
+  const auto oss = model(R"({"model_type": "gpt_oss"})");
+  EXPECT_EQ(refusal(oss.layer(0), 1, 1),
+            "attend: the layer has sinks in the sum of its softmax, which linear attention does not have");
 }
 
 TEST_F(PlainAttention, IsNotThatOfScaledKeys) {

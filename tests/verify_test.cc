@@ -268,6 +268,7 @@ TEST_F(VerifyCapture, FollowsWindowsChunksAndFactorsOfALayer) {
           "original_max_position_embeddings": 60, "llama_4_scaling_beta": 0.1})",
        {.temperatures = per_query(factors)},
        {.temperatures = per_query(others)}},
+      {R"("model_type": "gemma2", "attn_logit_softcapping": 2, "sliding_window": 512)", {.softcap = 2}, {.softcap = 2.02}},
   };
   for (const auto& one : cases) {
     const ModelRotations model = read_model(folder
@@ -290,6 +291,42 @@ TEST_F(VerifyCapture, FollowsWindowsChunksAndFactorsOfALayer) {
     EXPECT_TRUE(agrees_with(one.right)) << one.config;
     EXPECT_FALSE(agrees_with(one.wrong)) << one.config;
   }
+}
+
+TEST_F(VerifyCapture, NeedsTheSinksOfALayerThatHasThem) {
+  const TemporaryFolder folder;
+  const ModelRotations model = read_model(
+      folder
+          .write("config.json", R"({"model_type": "gpt_oss", "hidden_size": 576, "num_hidden_layers": 1, "head_dim": 64,
+                                    "num_attention_heads": 9, "num_key_value_heads": 3, "sliding_window": 512})")
+          .c_str());
+  const LayerRotation& layer = model.layer(0);
+  const Rotation rotation = layer.rotation(tokens_);
+  std::vector<double> sinks(9);
+  for (std::size_t h = 0; h < 9; ++h) sinks[h] = 0.5 * static_cast<double>(h) - 1;
+  Capture seen = capture();
+  seen.q_rot = seen.k_rot = {};
+  seen.sinks = ConstTensorView(sinks.data(), "H", {9});
+  reference::attention(seen.q, seen.k, seen.v, TensorView(attn_out_.data(), "BHSD", seen.attn_out.shape()),
+                       {.rotation = &rotation,
+                        .q_positions = seen.positions,
+                        .k_positions = seen.positions,
+                        .causal = Causal::bottom_right,
+                        .scale = layer.softmax_scale(),
+                        .sinks = seen.sinks});
+  EXPECT_TRUE(verify(seen, layer).ok());
+  std::swap(sinks[3], sinks[4]);
+  EXPECT_FALSE(verify(seen, layer).ok());
+  const auto refusal = [&](const ConstTensorView& given) {
+    Capture bad = seen;
+    bad.sinks = given;
+    return error_sentence(ErrorCode::invalid_argument, [&] { verify(bad, layer); });
+  };
+  EXPECT_EQ(refusal({}), "verify: sinks must be given to check attn_out: the layer has one per query head");
+  EXPECT_EQ(refusal(seen.sinks.slice('H', 0, 8)), "verify: H of sinks must be H of q, got 8 and 9");
+  EXPECT_EQ(refusal(ConstTensorView(sinks.data(), "S", {9})), "verify: sinks must have the axis H alone, got \"S\"");
+  const Capture keys{.k = capture().k, .k_rot = capture().k_rot};
+  verify(keys, layer);  // no sum is looked at
 }
 
 TEST_F(VerifyCapture, RefusesWhatDoesNotFitTogether) {

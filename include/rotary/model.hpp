@@ -75,6 +75,11 @@ class ROTARY_API LayerRotation {
   /// What keys are multiplied with before they turn, and so in the cache: Falcon-H1's key_multiplier; 1 elsewhere.
   double key_scale() const noexcept;
   const QueryTemperature& query_temperature() const noexcept;
+  /// Scores s become softcap * tanh(s / softcap) (Gemma 2); 0: they are not capped.
+  double softcap() const noexcept;
+  /// A number per query head takes part in the sum of the softmax, like the score of a key without a value (gpt-oss). The
+  /// numbers are weights, in the checkpoint: a description does not have them.
+  bool has_sinks() const noexcept;
   NormOrder norm_order() const noexcept;
   /// How many keys a query sees, itself included; 0: all. The last so many, or, where window_is_symmetric(), as many after
   /// it as before it: (sliding_window() - 1) / 2 on each side.

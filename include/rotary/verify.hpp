@@ -29,6 +29,7 @@ struct Capture {
   ConstTensorView q_rot = {};
   ConstTensorView k_rot = {};
   ConstTensorView attn_out = {};  ///< softmax(scores) v, before the output projection
+  ConstTensorView sinks = {};     ///< axis H, as in AttentionOptions; attn_out of a layer that has them needs them
   Positions positions = {};
 };
 
@@ -70,8 +71,8 @@ struct VerifyReport {
 /// check that is empty.
 ROTARY_API VerifyReport verify(const Capture& capture, const Rotation& rotation, double scale,
                                const VerifyOptions& options = {});
-/// With the layer's rotation for as many tokens as the largest position asks, its softmax scale, window, chunks and factor on
-/// queries. Also checks the numbers of heads. Errors: also (unsupported) where there is an output to check and the layer's
+/// With the layer's rotation for as many tokens as the largest position asks, its softmax scale, window, chunks, factor on
+/// queries and cap. Also checks the numbers of heads. Errors: also (unsupported) where there is an output to check and the layer's
 /// attention is more than that: a factor on keys, norms after the rotation, values that turn.
 ROTARY_API VerifyReport verify(const Capture& capture, const LayerRotation& layer, const VerifyOptions& options = {});
 

@@ -31,6 +31,8 @@ struct LayerDescription {
   std::int64_t num_kv_heads = 0;
   double softmax_scale = 0;  ///< with every factor that does not depend on the position
   QueryTemperature query_temperature;
+  double softcap = 0;
+  bool has_sinks = false;
   NormOrder norm_order = NormOrder::none;
   double key_scale = 1;  ///< keys times this, then the rotation
   std::int64_t sliding_window = 0;

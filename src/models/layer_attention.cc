@@ -30,7 +30,7 @@ std::int64_t keys_before(const LayerRotation& layer) noexcept {
 
 LayerAttention::LayerAttention(const char* operation, const LayerRotation& layer, const ConstTensorView& q,
                                const Positions& q_positions)
-    : chunk_size_(layer.attention_chunk_size()) {
+    : chunk_size_(layer.attention_chunk_size()), softcap_(layer.softcap()) {
   require_supported(operation, layer);
   if (layer.sliding_window() != 0) window_left_ = keys_before(layer);
   if (layer.sliding_window() != 0 && layer.window_is_symmetric()) window_right_ = window_left_;
@@ -55,6 +55,7 @@ void LayerAttention::add_to(AttentionOptions& options) const {
   options.window_left = window_left_;
   options.window_right = window_right_;
   options.chunk_size = chunk_size_;
+  options.softcap = softcap_;
   if (temperatures_.empty()) return;
   options.temperatures = is_packed_ ? ConstTensorView(temperatures_.data(), "T", {length_})
                                     : ConstTensorView(temperatures_.data(), "BS", {batch_, length_});
@@ -74,6 +75,12 @@ void require_plain_attention(const char* operation, const LayerRotation& layer, 
   if (chunk != 0 && length > chunk) {
     fail_unsupported(operation, "the layer's chunks of ", chunk, " positions, of ", length,
                      ", hide keys of other chunks, which linear attention does not have");
+  }
+  if (layer.softcap() != 0) {
+    fail_unsupported(operation, "the layer caps its scores at ", layer.softcap(), ", which linear attention does not have");
+  }
+  if (layer.has_sinks()) {
+    fail_unsupported(operation, "the layer has sinks in the sum of its softmax, which linear attention does not have");
   }
   if (length > 0 && layer.query_temperature().at(static_cast<double>(length - 1)) != 1) {
     fail_unsupported(operation, "the layer multiplies queries by a factor of their position, ",

@@ -9,7 +9,8 @@
 
 namespace rotary {
 
-/// What a layer does beside rotation, scale and causality: a window, chunks of positions, a factor on queries by position.
+/// What a layer does beside rotation, scale and causality: a window, chunks of positions, a factor on queries by position, a
+/// cap. Its sinks are not among it: the model's description does not have their values.
 class LayerAttention {
  public:
   /// For queries like `q`, whose axes are B and S or T, at these positions. Throws Error (unsupported), in the name of
@@ -20,11 +21,13 @@ class LayerAttention {
   /// Sets the options that say it, which then refer to this. Chunks look at the positions that are among the options.
   void add_to(AttentionOptions& options) const;
 
+  bool caps() const noexcept { return softcap_ != 0; }
   /// 1 where the layer has no such factor.
   double temperature(std::int64_t row, std::int64_t token) const;
 
  private:
   std::int64_t window_left_ = -1, window_right_ = -1, chunk_size_;
+  double softcap_;
   bool is_packed_;
   std::int64_t batch_, length_;
   std::vector<double> temperatures_;  // per batch row and token; empty: all 1

@@ -80,6 +80,8 @@ std::int64_t LayerRotation::num_q_heads() const noexcept { return contents_->lay
 std::int64_t LayerRotation::num_kv_heads() const noexcept { return contents_->layer.num_kv_heads; }
 double LayerRotation::softmax_scale() const noexcept { return contents_->layer.softmax_scale; }
 const QueryTemperature& LayerRotation::query_temperature() const noexcept { return contents_->layer.query_temperature; }
+double LayerRotation::softcap() const noexcept { return contents_->layer.softcap; }
+bool LayerRotation::has_sinks() const noexcept { return contents_->layer.has_sinks; }
 NormOrder LayerRotation::norm_order() const noexcept { return contents_->layer.norm_order; }
 double LayerRotation::key_scale() const noexcept { return contents_->layer.key_scale; }
 bool LayerRotation::window_is_symmetric() const noexcept { return contents_->layer.window_is_symmetric; }

@@ -90,6 +90,8 @@ std::string temperature_words(const QueryTemperature& temperature) {
 
 std::string keys_words(std::int64_t keys) { return keys == 0 ? "none" : std::to_string(keys); }
 
+std::string cap_words(double softcap) { return softcap == 0 ? "none" : shortest(softcap); }
+
 std::string turning_words(const LayerRotation& layer) {
   std::string words = name(layer.turning());
   if (*layer.reason() != '\0') words += std::string(": ") + layer.reason();
@@ -275,6 +277,10 @@ class LayerComparer {
     if (a.kind != b.kind || !close(a.beta, b.beta) || a.length != b.length || a.shift != b.shift) {
       add_sourced(Effect::attention, "query_temperature", temperature_words(a), temperature_words(b));
     }
+    if (!close(a_.softcap(), b_.softcap())) {
+      add_sourced(Effect::attention, "softcap", cap_words(a_.softcap()), cap_words(b_.softcap()));
+    }
+    compare_flag("has_sinks", a_.has_sinks(), b_.has_sinks());
     if (a_.sliding_window() != b_.sliding_window()) {
       add_sourced(Effect::attention, "sliding_window", keys_words(a_.sliding_window()), keys_words(b_.sliding_window()));
     }

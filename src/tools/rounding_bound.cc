@@ -33,14 +33,15 @@ HeadNorms with_factor(const HeadNorms& query, double unit) noexcept {
   return {query.length, query.error + (5 * angle_unit + 2 * unit) * query.length};
 }
 
-double output_rounding(const HeadNorms& query, const WeightedSums& sums, double out, double scale, std::int64_t head_dim,
-                       std::int64_t num_keys, double unit) noexcept {
-  const double product = static_cast<double>(head_dim) * angle_unit + 2 * unit;
+double output_rounding(const HeadNorms& query, const WeightedSums& sums, double out, const ScoreShape& scores,
+                       double unit) noexcept {
+  const double cap = scores.is_capped ? 6 * angle_unit + 3 * unit : 0;
+  const double product = static_cast<double>(scores.head_dim) * angle_unit + 2 * unit + cap;
   const double by_length = query.error + product * query.length;  // what |k| is multiplied by in ds
   const double by_error = query.length;                           // what |E_k| is multiplied by
-  const double scores = std::abs(scale) * (by_length * (sums.size_times_length + std::abs(out) * sums.length) +
-                                           by_error * (sums.size_times_error + std::abs(out) * sums.error));
-  return scores + sums.size * ((2 * static_cast<double>(num_keys) + 8) * angle_unit + 3 * unit);
+  const double by_scores = std::abs(scores.scale) * (by_length * (sums.size_times_length + std::abs(out) * sums.length) +
+                                                     by_error * (sums.size_times_error + std::abs(out) * sums.error));
+  return by_scores + sums.size * ((2 * static_cast<double>(scores.num_keys) + 8) * angle_unit + 3 * unit);
 }
 
 }  // namespace rotary

@@ -18,6 +18,8 @@
 // by Cauchy and Schwarz, and a sum of d products, rounded. Where the query is multiplied by a factor of its position,
 // T = 1 + beta ln(1 + n) in float32 (2 e for the logarithm, e for each of beta, the product and the sum: at most 5 e),
 // rounded to u, and the product rounded to u again, |E_q| grows by (5 e + 2 u) |q|, and the scale is T times as large.
+// A cap, c tanh(s / c), moves by no more than s does; division, tanh within 2 ulp and product, each rounded to u where scores
+// are kept in 16 bits, move it by (6 e + 3 u) |s| themselves.
 // Output, with weights w_j over n keys: a score that moves by ds_j moves out by w_j ds_j (v_j - out), at most
 //   sum_j w_j ds_j (|v_j| + |out|)
 // and exp, the sum of n weights, the division and the sum of n weighted values by at most
@@ -56,8 +58,16 @@ struct WeightedSums {
   double error;              ///< of |E_k|
 };
 
+/// What is done to the scores of one query.
+struct ScoreShape {
+  double scale;           ///< with the query's factor
+  std::int64_t head_dim;  ///< how many products a score sums
+  bool is_capped;
+  std::int64_t num_keys;  ///< whose weights are summed; a sink is one
+};
+
 /// How far a channel of the output can move.
-double output_rounding(const HeadNorms& query, const WeightedSums& sums, double out, double scale, std::int64_t head_dim,
-                       std::int64_t num_keys, double unit) noexcept;
+double output_rounding(const HeadNorms& query, const WeightedSums& sums, double out, const ScoreShape& scores,
+                       double unit) noexcept;
 
 }  // namespace rotary

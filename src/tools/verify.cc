@@ -85,6 +85,13 @@ void require_match(const char* name, const ConstTensorView& x, const ConstTensor
   }
 }
 
+void check_sinks(const Capture& capture) {
+  if (capture.sinks.rank() != 1 || !capture.sinks.has('H')) {
+    fail_argument(operation, "sinks must have the axis H alone, got \"", capture.sinks.axes().c_str(), "\"");
+  }
+  require_equal("H of sinks", capture.sinks.size('H'), capture.q.size('H'), "H of q");
+}
+
 void check(const Capture& capture, const Rotation& rotation) {
   const std::pair<const char*, const ConstTensorView*> all[] = {{"q", &capture.q},         {"k", &capture.k},
                                                                 {"v", &capture.v},         {"q_rot", &capture.q_rot},
@@ -120,6 +127,7 @@ void check(const Capture& capture, const Rotation& rotation) {
     require_match("v", capture.v, capture.k, "k");
     require_match("attn_out", capture.attn_out, capture.q, "q");
     require_equal("D of attn_out", capture.attn_out.size('D'), capture.v.size('D'), "D of v");
+    if (capture.sinks) check_sinks(capture);
     if (capture.k.size('H') == 0 || capture.q.size('H') % capture.k.size('H') != 0) {
       fail_argument(operation, "query heads must be a multiple of key heads, got ", capture.q.size('H'), " and ",
                     capture.k.size('H'));
@@ -277,6 +285,7 @@ class Verification {
     if (layer_ != nullptr) layer_->add_to(how);
     if (how.temperatures) how.temperatures = how.temperatures.select('B', b);
     if (how.chunk_size != 0) how.q_positions = how.k_positions = position_ids();
+    if (capture_.sinks) how.sinks = capture_.sinks.slice('H', h, h + 1);
     attention(q.view(), k.view(), values.view(), out.view(), how);
     compare_output(b, h, q_norms, out);
   }
@@ -311,9 +320,11 @@ class Verification {
       const double factor = layer_ != nullptr ? layer_->temperature(b, i) : 1;
       const HeadNorms& as_turned = q_norms[static_cast<std::size_t>(i)];
       const HeadNorms query = factor == 1 ? as_turned : with_factor(as_turned, unit);
+      const ScoreShape scores{factor * scale_, rotation_.head_dim(), layer_ != nullptr && layer_->caps(),
+                              num_keys + (capture_.sinks ? 1 : 0)};
       for (std::int64_t c = 0; c < width; ++c) {
         const WeightedSums sums{row[width + c], row[2 * width + c], row[3 * width + c], row[4 * width], row[4 * width + 1]};
-        const double bound = output_rounding(query, sums, row[c], factor * scale_, rotation_.head_dim(), num_keys, unit);
+        const double bound = output_rounding(query, sums, row[c], scores, unit);
         attn_out_.add(row[c], found.at(i, c), bound, b, h, i, *position(i), c);
       }
     }
@@ -358,6 +369,9 @@ VerifyReport verify(const Capture& capture, const LayerRotation& layer, const Ve
   const bool has_output = capture.attn_out && capture.k;
   const std::int64_t length = has_output || layer.depends_on_length() ? position_range(any, capture.positions).length() : 0;
   if (!has_output) return verify_with(capture, layer.rotation(length), 1, nullptr, options);  // no score is looked at
+  if (layer.has_sinks() && !capture.sinks) {
+    fail_argument(operation, "sinks must be given to check attn_out: the layer has one per query head");
+  }
   const LayerAttention attention(operation, layer, any, capture.positions);
   return verify_with(capture, layer.rotation(length), layer.softmax_scale(), &attention, options);
 }

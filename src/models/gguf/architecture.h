@@ -145,6 +145,8 @@ struct Architecture {
   Divisors divisors = Divisors::none;
   SoftmaxScale scale = SoftmaxScale::head_dim;
   Temperature temperature = Temperature::none;
+  double softcap = 0;  // attn_logit_softcapping, this where it is missing; 0: not read
+  bool sinks = false;  // attn_sinks.weight of every layer is required
   YarnKeys yarn = YarnKeys::none;
   QkNorm norm = QkNorm::none;
   FurtherBlocks further_blocks = FurtherBlocks::counted;

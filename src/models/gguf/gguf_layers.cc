@@ -1,5 +1,9 @@
 #include "models/gguf/gguf_layers.h"
 
+#include <charconv>
+#include <cstddef>
+#include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "base/fail.h"
@@ -25,6 +29,7 @@ class Reader {
     read_window();
     read_turns();
     if (architecture_.slice == Slice::shared_key_value) read_compression();
+    read_sinks();
     return std::move(out_);
   }
 
@@ -43,6 +48,21 @@ class Reader {
       if (file_.find_tensor(probe.c_str()) == nullptr) return 0;
     }
     return given->value;
+  }
+
+  /// blk.3.attn_sinks.weight
+  void read_sinks() {
+    for (GgufLayer& layer : out_.layers) layer.sinks = layer.attends && architecture_.sinks;
+    constexpr std::string_view before = "blk.", after = ".attn_sinks.weight";
+    for (const GgufTensor& tensor : file_.tensors()) {
+      const std::string_view name = tensor.name;
+      if (!name.starts_with(before) || !name.ends_with(after) || name.size() < before.size() + after.size()) continue;
+      const std::string_view number = name.substr(before.size(), name.size() - before.size() - after.size());
+      std::size_t index = 0;
+      const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), index);
+      const bool is_layer = error == std::errc() && end == number.data() + number.size() && index < out_.layers.size();
+      if (is_layer && out_.layers[index].attends) out_.layers[index].sinks = true;
+    }
   }
 
   void read_heads() {

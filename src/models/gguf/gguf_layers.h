@@ -16,6 +16,7 @@ struct GgufLayer {
   bool turns = true;
   bool slides = false;
   bool compressed = false;  // DeepSeek-V4's layers with compressed keys
+  bool sinks = false;       // a number per query head in the sum of the softmax
   std::int64_t num_q_heads = 0;
   std::int64_t num_kv_heads = 0;
   bool operator==(const GgufLayer&) const = default;

@@ -278,6 +278,9 @@ class Reader {
     }
     add_softmax_scale(layer, kind);
     add_temperature(layer, kind);
+    add_softcap(kind);
+    kind.has_sinks = layer.sinks;
+    if (kind.has_sinks) kind.provenance.add("has_sinks", true, "blk.*.attn_sinks.weight");
     kind.norm_order = norm_order(layer);
     return kind;
   }
@@ -531,6 +534,13 @@ class Reader {
     temperature.kind = QueryTemperature::Kind::steps;
     temperature.beta = beta.value;
     kind.provenance.add("query_temperature", beta);
+  }
+
+  void add_softcap(LayerDescription& kind) {
+    if (architecture_.softcap == 0) return;
+    const auto given = keys_.positive_number("attn_logit_softcapping");
+    kind.softcap = given ? given->value : architecture_.softcap;
+    kind.provenance.add("softcap", kind.softcap, given ? given->source : code(sentence(kind.softcap).c_str()));
   }
 
   NormOrder norm_order(const GgufLayer& layer) {

@@ -33,7 +33,7 @@ constexpr Family rows[] = {
   Family{.model_type = "deepseek_vl_v2", .parts = "language_config=deepseek_v2* vision_config=siglip_vision_model", .source = recalled},
   Family{.model_type = "Dream", .defaults = {.layers = 32, .q_heads = 32, .kv_heads = 32, .hidden = 4096, .length = 32768}, .source = remote},
   Family{.model_type = "gpt_refact", .positions = none, .why = "ALiBi", .aliases = "num_hidden_layers=n_layer num_attention_heads=n_head hidden_size=n_embd max_position_embeddings=n_positions", .source = remote},
-  Family{.model_type = "grok-1", .defaults = {.layers = 64, .q_heads = 48, .kv_heads = 8, .hidden = 6144, .length = 8192}, .scale = Scale::number, .scale_key = "attn_output_multiplier", .scale_value = 0.08838834764831845, .source = recalled, .note = "scores pass 30 tanh(x / 30) before the softmax"},
+  Family{.model_type = "grok-1", .defaults = {.layers = 64, .q_heads = 48, .kv_heads = 8, .hidden = 6144, .length = 8192}, .scale = Scale::number, .scale_key = "attn_output_multiplier", .scale_value = 0.08838834764831845, .softcap = 30, .source = recalled},
   Family{.model_type = "grove_moe", .norm = before, .source = recalled},
   Family{.model_type = "h2ovl_chat", .parts = "llm_config=* vision_config=intern_vit_6b*", .source = remote},
   Family{.model_type = "hunyuan", .aliases = "head_dim=attention_head_dim", .alpha_is_ntk = true, .norm = after, .norm_key = "use_qk_norm", .source = remote, .note = "with use_cla some layers reuse keys that another one has turned"},

@@ -199,6 +199,8 @@ struct SortRope {
   std::string_view kv_heads_key = {};  ///< num_global_key_value_heads
   std::int64_t kv_heads = 0;
   std::int64_t kv_heads_factor = 1;  ///< times num_key_value_heads
+  std::string_view sinks_key = {};   ///< a flag that says whether this sort has sinks
+  bool sinks = false;                ///< where that flag is missing
   std::string_view entry = {};       ///< in nested rope_parameters, where it is not named like the sort: "compress"
 };
 
@@ -324,6 +326,9 @@ struct Family {
   double scale_value = 0;               ///< where the key is missing
   std::string_view key_scale_key = {};  ///< a number that keys are multiplied with before they turn
   Temperature temperature = Temperature::none;
+  std::string_view softcap_key = {};  ///< a number that scores are capped at
+  double softcap = 0;                 ///< where that key is missing, or there is none
+  bool sinks = false;                 ///< a number per query head takes part in the sum of the softmax
   NormOrder norm = NormOrder::none;
   std::string_view norm_key = {};  ///< a flag that switches it on
   bool norm_where_missing = true;  ///< whether it is on where that flag is missing

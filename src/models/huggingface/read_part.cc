@@ -87,6 +87,8 @@ class PartReader {
       layer.norm_order = NormOrder::none;
     }
     scale(logit_scale, layer);
+    softcap(layer);
+    sinks(one.sort, layer);
     return layer;
   }
 
@@ -350,6 +352,29 @@ class PartReader {
   void take_scale(LayerDescription& layer, double value, const char* what) {
     layer.softmax_scale = value;
     if (value != 0) layer.provenance.add("softmax_scale", value, part_.code(what));
+  }
+
+  void softcap(LayerDescription& layer) const {
+    const std::string key(family_.softcap_key);
+    if (const auto given = key.empty() ? std::nullopt : config_.positive_number(key)) {
+      layer.softcap = given->value;
+      layer.provenance.add("softcap", *given);
+    } else if (family_.softcap != 0 && (key.empty() || !config_.is_null(key))) {
+      layer.softcap = family_.softcap;
+      layer.provenance.add("softcap", layer.softcap,
+                           key.empty() ? part_.code("a constant") : part_.class_default(sentence(key, " ", layer.softcap)));
+    }
+  }
+
+  void sinks(const std::string& sort, LayerDescription& layer) const {
+    layer.has_sinks = family_.sinks;
+    std::string source = part_.code("a weight per query head");
+    if (const SortRope* rope = family_.rope_of(sort); rope != nullptr && !rope->sinks_key.empty()) {
+      const auto given = config_.boolean(std::string(rope->sinks_key));
+      layer.has_sinks = given ? given->value : rope->sinks;
+      source = given ? given->source : part_.class_default(sentence(rope->sinks_key, " true"));
+    }
+    if (layer.has_sinks) layer.provenance.add("has_sinks", true, source);
   }
 
   bool is_temperature_tuned() const {
