@@ -1,4 +1,5 @@
 // rotary attend: attention over q, k and v of a file, with the rotation inside.
+#include <algorithm>
 #include <cmath>
 #include <iostream>
 #include <memory>
@@ -13,6 +14,7 @@
 #include "output.h"
 #include "query_positions.h"
 #include "rotary/attention.hpp"
+#include "rotation/positions.h"
 #include "rotation_options.h"
 #include "score_bias.h"
 #include "tensors.h"
@@ -85,8 +87,8 @@ void attend(const Options& options, const TensorFile& file, const Inputs& in, co
                        .executor = &executor};
   if (in.rotation) how.rotation = &*in.rotation;
   if (in.layer) in.layer->add_to(how);
-  std::optional<TensorFile> sinks_file;
-  options.rules.add_to(how, file, sinks_file);
+  AttentionRules::Files rule_files;
+  options.rules.add_to(how, in.q, in.k, file, rule_files);
   const ScoreBias bias(file, options.bias, in.q.size('H'));
   bias.add_to(how);
   ProgressBar bar("attend");
@@ -127,6 +129,18 @@ void check(const Options& options) {
   for (const char* name : {"--model", "--layer", "--base", "--head-dim", "--rotary-dim", "--rotary-offset", "--pairing"}) {
     if (options.bias.alibi && options.app->count(name) > 0) fail_argument("attend", name, " does not go with --alibi");
   }
+}
+
+/// Of the batch rows or packed sequences.
+std::int64_t longest_sequence(const ConstTensorView& k, const Positions& positions) {
+  const ConstTensorView& ends = positions.cu_seqlens;
+  if (!ends) return k.size(k.has('T') ? 'T' : 'S');
+  std::int64_t longest = 0;
+  for (std::int64_t n = 1; n < ends.size('N'); ++n) {
+    const std::int64_t step = ends.stride('N');
+    longest = std::max(longest, whole_number(ends, n * step) - whole_number(ends, (n - 1) * step));
+  }
+  return longest;
 }
 
 /// A model's window ends at the query's own key: that on the diagonal of the causal rule, or the key of the same number.
@@ -174,7 +188,7 @@ int run(const Options& options) {
     }
     if (const LayerRotation* layer = source.layer()) {
       if (options.linear.given()) {
-        require_plain_attention("attend", *layer, in.k.size(in.k.has('T') ? 'T' : 'S'), length);
+        require_plain_attention("attend", *layer, longest_sequence(in.k, in.k_positions), length);
       } else {
         check_window(options, *layer);
         check_sinks(options, *layer);
@@ -184,7 +198,7 @@ int run(const Options& options) {
   }
   std::optional<TensorFile> padding_file;
   if (!options.padding.empty()) {
-    in.key_padding_mask = padding_view(stored_in(file, options.padding, padding_file), options.padding, in.k);
+    in.key_padding_mask = view_per_token(stored_in(file, options.padding, padding_file), options.padding, in.k);
   }
 
   ThreadPool pool = options.threads.pool();

@@ -30,7 +30,7 @@ Axes axes_of_ids(const StoredTensor& ids, const ConstTensorView& x, const std::s
       [[fallthrough]];
     default:
       throw Error(
-          ErrorCode::invalid_file,
+          ErrorCode::invalid_argument,
           ("position ids (" + where + ") must have a number per token, got the shape " + shape_text(ids.shape)).c_str());
   }
 }
@@ -64,12 +64,12 @@ const StoredTensor& stored_in(const TensorFile& file, const std::string& name, s
 
 ConstTensorView view_as(const StoredTensor& tensor, const std::string& name, const Axes& axes) {
   if (static_cast<int>(tensor.shape.size()) == axes.rank()) return tensor.view(axes);
-  throw Error(ErrorCode::invalid_file,
+  throw Error(ErrorCode::invalid_argument,
               (name + ": must have the axes " + axes.c_str() + ", got the shape " + shape_text(tensor.shape)).c_str());
 }
 
-ConstTensorView padding_view(const StoredTensor& tensor, const std::string& name, const ConstTensorView& k) {
-  return view_as(tensor, name, k.has('T') ? "T" : tensor.shape.size() == 1 ? "S" : "BS");
+ConstTensorView view_per_token(const StoredTensor& tensor, const std::string& name, const ConstTensorView& x) {
+  return view_as(tensor, name, x.has('T') ? "T" : tensor.shape.size() == 1 ? "S" : "BS");
 }
 
 bool is_token(const ConstTensorView& mask, std::int64_t b, std::int64_t s) {
@@ -138,7 +138,7 @@ std::string ChosenPositions::choose(const TensorFile& file, const PositionOption
     const StoredTensor& cu_seqlens = stored_in(file, options.cu_seqlens, own_file_);
     if (cu_seqlens.shape.size() != 1) {
       throw Error(
-          ErrorCode::invalid_file,
+          ErrorCode::invalid_argument,
           (options.cu_seqlens + ": --cu-seqlens must be a list, got the shape " + shape_text(cu_seqlens.shape)).c_str());
     }
     positions_ = {.offset = options.offset.value_or(0), .cu_seqlens = cu_seqlens.view("N")};

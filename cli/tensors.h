@@ -23,11 +23,11 @@ ConstTensorView view_of(const TensorFile& file, const std::string& path, const s
 /// `name` of `file`, or the only tensor of another file with that path, which `other` then holds.
 const StoredTensor& stored_in(const TensorFile& file, const std::string& name, std::optional<TensorFile>& other);
 
-/// Error (invalid_file) where it has another rank: `name` is what the command line calls it.
+/// Error (invalid_argument) where it has another rank: `name` is what the command line calls it.
 ConstTensorView view_as(const StoredTensor& tensor, const std::string& name, const Axes& axes);
 
-/// --padding: a truth value per key of `k`, of every batch row or of all rows alike.
-ConstTensorView padding_view(const StoredTensor& tensor, const std::string& name, const ConstTensorView& k);
+/// --padding, --document-ids: an entry per token of `x`, of every batch row or of all rows alike.
+ConstTensorView view_per_token(const StoredTensor& tensor, const std::string& name, const ConstTensorView& x);
 
 /// What such a view says of token `s` of batch row `b`; one that is not given: true.
 bool is_token(const ConstTensorView& mask, std::int64_t b, std::int64_t s);

@@ -92,6 +92,30 @@ TEST_F(AttentionRules, HidesPadding) {
                {.rotation = &rotation, .key_padding_mask = ConstTensorView(tokens, DType::boolean, "S", {9})});
 }
 
+TEST_F(AttentionRules, HidesKeysOfOtherDocuments) {
+  std::vector<std::int32_t> ids(33);
+  for (std::size_t i = 0; i < 33; ++i) ids[i] = i < 10 ? 4 : i < 17 ? -1 : i < 20 ? 4 : 0;
+  write_npy(made("ids.npy").c_str(), ConstTensorView(ids.data(), "S", {33}));
+  const Rotation rotation(
+      {.head_dim = 20, .pairing_in = Pairing::half, .inv_freq = default_frequencies(10000, 20).inv_freq});
+  const ConstTensorView view(ids.data(), "S", {33});
+  expect_plain("mha_causal", turned(20) + causal + "--document-ids " + made("ids.npy"),
+               {.rotation = &rotation, .causal = Causal::top_left, .q_document_ids = view, .k_document_ids = view});
+
+  const std::int64_t of_query[] = {4}, of_keys[] = {4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+                                                    4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+  write_npy(made("query.npy").c_str(), ConstTensorView(of_query, "S", {1}));
+  write_npy(made("keys.npy").c_str(), ConstTensorView(of_keys, "BS", {1, 40}));
+  const std::string decode = turned(20) + " --causal bottom_right --document-ids " + made("keys.npy");
+  expect_plain("decode_1_40", decode + " --q-document-ids " + made("query.npy"),
+               {.rotation = &rotation,
+                .q_positions = {.offset = 39},
+                .causal = Causal::bottom_right,
+                .q_document_ids = ConstTensorView(of_query, "S", {1}),
+                .k_document_ids = ConstTensorView(of_keys, "S", {40})});
+  expect_error(2, command("decode_1_40", decode), "attend: give --q-document-ids: there are 1 queries and 40 keys");
+}
+
 TEST_F(AttentionRules, HidesWhereAMaskSaysFalse) {
   expect_golden("fully_masked_rows", turned(16) + all + "--q-offset 0 --mask attn_mask");
 }
@@ -133,8 +157,8 @@ TEST_F(AttentionRules, RefusesWhatARuleCannotBe) {
   refused(2, "--window-right -1", "--window-right: ");
   refused(2, "--chunk-size 0", "--chunk-size: ");
   refused(2, "--softcap -1", "attention: softcap must be 0 for none, or 1e-30 to 1e30, got -1");
-  refused(3, "--sinks q", "q: must have the axes H, got the shape [1, 2, 33, 20]");
-  refused(3, "--padding q", "q: must have the axes BS, got the shape [1, 2, 33, 20]");
+  refused(2, "--sinks q", "q: must have the axes H, got the shape [1, 2, 33, 20]");
+  refused(2, "--padding q", "q: must have the axes BS, got the shape [1, 2, 33, 20]");
   refused(3, "--sinks none.npy", "none.npy");
   refused(3, "--padding none.npy", "none.npy");
   const float numbers[33] = {};
@@ -149,7 +173,8 @@ TEST_F(AttentionRules, RefusesWhatARuleCannotBe) {
 
 TEST_F(AttentionRules, AreRefusedToLinearAttention) {
   const std::string linear = "attend " + golden("mha_causal") + causal + "-o " + made("out.npz") + " --linear elu ";
-  for (const std::string option : {"--window-left 1", "--window-right 1", "--chunk-size 8", "--softcap 5", "--sinks q"}) {
+  for (const std::string option :
+       {"--window-left 1", "--window-right 1", "--chunk-size 8", "--softcap 5", "--sinks q", "--document-ids q"}) {
     const std::string name = option.substr(0, option.find(' '));
     expect_error(2, linear + option,
                  "attend: " + name + " does not go with --linear elu: keys are summed before any query comes");
@@ -246,6 +271,16 @@ TEST_F(RulesOfAModel, AreRefusedToLinearAttentionWhereTheyHideKeys) {
       4, with_window("9"),
       "attend: the layer's sliding window of 9 keys can hide some of the 33, which linear attention does not have");
   EXPECT_EQ(run(with_window("33")).code, 0);
+  const auto packed_with = [&](const std::string& window) {
+    return "attend " + golden("packed_causal_7_1_12") + " --axes THD --cu-seqlens cu_seqlens_q --model " +
+           folder_.write("packed.json",
+                         R"({"num_hidden_layers": 1, "model_type": "mistral", "num_attention_heads": 2, "hidden_size": 32,
+                             "num_key_value_heads": 2, "head_dim": 16, "rope_theta": 10000, "sliding_window": )" +
+                             window + "}") +
+           linear;
+  };
+  EXPECT_EQ(run(packed_with("12")).code, 0) << "a window sees within a sequence";
+  expect_error(4, packed_with("11"), "window of 11 keys can hide some of the 12,");
 }
 
 }  // namespace
