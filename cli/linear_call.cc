@@ -3,6 +3,7 @@
 #include <cmath>
 #include <iostream>
 #include <numbers>
+#include <optional>
 
 #include "base/element.h"
 #include "command.h"
@@ -37,8 +38,9 @@ void each_row(const ConstTensorView& x, const Body& body) {
   }
 }
 
-/// Of the rows that are tokens. What holds infinity or NaN is taken for none: of queries no mask says which are.
-double mean_squared_length(const ConstTensorView& x, const ConstTensorView& mask) {
+/// Of the rows that are tokens, if there are any. What holds infinity or NaN is taken for none: of queries no mask says which
+/// are.
+std::optional<double> mean_squared_length(const ConstTensorView& x, const ConstTensorView& mask) {
   double sum = 0;
   std::int64_t count = 0;
   each_row(x, [&](std::int64_t b, std::int64_t s, std::int64_t at) {
@@ -52,7 +54,8 @@ double mean_squared_length(const ConstTensorView& x, const ConstTensorView& mask
     ++count;
     sum += squared_length;
   });
-  return count == 0 ? 0 : sum / static_cast<double>(count);
+  if (count == 0) return std::nullopt;
+  return sum / static_cast<double>(count);
 }
 
 std::int64_t num_non_finite_rows(const ConstTensorView& x) {
@@ -76,6 +79,12 @@ bool divisors_can_vanish(const LinearAttentionOptions& how, const WeightKinds& k
   return how.normalizer == Normalizer::features && how.feature_map.features == Features::identity;
 }
 
+/// Whether weights depend on distances alone only as a mean over projections: those of softmax do, which features at random
+/// approach.
+bool is_relative_on_average(const LinearAttentionOptions& how, const WeightKinds& kinds) {
+  return kinds.relative && how.rotation != nullptr && how.feature_map.projection;
+}
+
 std::string warning_of(const LinearAttentionOptions& how, const WeightKinds& kinds) {
   std::string text;
   const auto add = [&](const std::string& clause) { text += (text.empty() ? "weights " : ", ") + clause; };
@@ -83,19 +92,24 @@ std::string warning_of(const LinearAttentionOptions& how, const WeightKinds& kin
   else if (how.rotate == Rotate::lifted) add("can be negative beyond the distance " + number(quarter_turn(*how.rotation)));
   if (!kinds.sum_to_one) add("need not sum to 1");
   if (!kinds.relative) add("do not depend on distances alone");
+  if (is_relative_on_average(how, kinds)) add("depend on distances alone only on average over projections");
   if (divisors_can_vanish(how, kinds)) text += "; what their sum is divided by can come near 0 or below it";
   return text;
 }
 
 /// Choromanski et al. 2021, lemma 2: the relative variance of one weight is (e^|q' + k'|^2 - 1) / m. Of queries and keys at
-/// right angles, which is typical.
+/// right angles, which is typical. "" where there are none.
 std::string deviation(const ConstTensorView& q, const ConstTensorView& k, const LinearAttentionOptions& how) {
   const FeatureMap& map = how.feature_map;
   const double scale = map.scale != 0 ? map.scale : 1 / std::sqrt(static_cast<double>(q.size('D')));
-  const double squares = scale * (mean_squared_length(q, {}) + mean_squared_length(k, how.key_padding_mask));
+  const auto of_queries = mean_squared_length(q, {}), of_keys = mean_squared_length(k, how.key_padding_mask);
+  if (!of_queries || !of_keys) return "";
+  const double squares = scale * (*of_queries + *of_keys);
   const auto num_features = static_cast<double>(map.projection.size('N'));
-  return "one weight is off by about " + number(100 * std::sqrt(std::expm1(squares) / num_features), 2) +
-         " % of itself: " + number(num_features, 9) + " features, |q'|^2 + |k'|^2 = " + number(squares, 3) + " on average";
+  const double percent = 100 * std::sqrt(std::expm1(squares) / num_features);
+  const std::string off = percent < 1e6 ? "by about " + number(percent, 2) + " % of itself" : "beyond all use";
+  return "one weight is off " + off + ": " + number(num_features, 9) +
+         " features, |q'|^2 + |k'|^2 = " + number(squares, 3) + " on average";
 }
 
 }  // namespace
@@ -155,11 +169,14 @@ void LinearCall::attend(const ConstTensorView& q, const ConstTensorView& k, cons
     std::cerr << "rotary: note: " << method_.name << ": infinity or NaN in " << num_non_finite << " of " << report.num_rows
               << " rows\n";
   }
-  if (method_.features == Features::favor_plus) std::cerr << start << deviation(q, k, how_) << '\n';
+  if (method_.features == Features::favor_plus) {
+    if (const std::string text = deviation(q, k, how_); !text.empty()) std::cerr << start << text << '\n';
+  }
   if (options_.json) {
     print_json({{"method", method_.name},
                 {"num_features", num_features(how_.feature_map, q.size('D'))},
-                {"relative", kinds.relative},
+                {"relative", kinds.relative && !is_relative_on_average(how_, kinds)},
+                {"relative_on_average", kinds.relative},
                 {"non_negative", kinds.non_negative},
                 {"non_negative_within", how_.rotate == Rotate::lifted ? Json(quarter_turn(*how_.rotation)) : Json()},
                 {"sum_to_one", kinds.sum_to_one},

@@ -93,6 +93,10 @@ void LinearOptions::check(const CLI::App& app, Causal causal) const {
     const bool given = std::any_of(names.begin(), names.end(), [&](const char* name) { return app.count(name) > 0; });
     if (needed && !given) fail_argument("attend", linear, " needs ", rule);
   };
+  if (method->has_decay() && causal == Causal::none) {
+    fail_argument("attend", linear,
+                  " needs --causal top_left: it decays from key to query, and has no other order than that of the tokens");
+  }
   const std::string no_rotation = method->turned == Turned::never       ? "nothing turns"
                                   : method->turned == Turned::by_cosine ? "every channel turns by pi / (2 M)"
                                                                         : "its frequencies are one per channel, by --base";
@@ -107,14 +111,12 @@ void LinearOptions::check(const CLI::App& app, Causal causal) const {
   refuse_unless(method->takes_scale(), {"--scale"}, "only taylor2 and the performers scale their scores");
   refuse_unless(false, {"--lse"}, "there is no exponential whose sum could be written");
   refuse_unless(false, {"--precision"}, "its angles are always exact");
-  refuse_unless(false, {"--window-left", "--window-right", "--chunk-size", "--softcap", "--sinks"},
+  refuse_unless(false, {"--window-left", "--window-right", "--chunk-size", "--softcap", "--sinks", "--document-ids"},
                 "keys are summed before any query comes, so that there is no single score");
   require(method->turned == Turned::by_cosine, {"--M"},
           "--M: the distance at which a weight reaches 0. It is a constant of the model and not the length, or every sum "
           "that is kept would be wrong as soon as the length grows");
   require(method->turned == Turned::by_channel, {"--base"}, "--base: channel p of d turns by base^(-p / d) per position");
-  require(method->has_decay() && causal == Causal::none, {},
-          "--causal top_left: it decays from key to query, and has no other order than that of the tokens");
   require(method->takes_projection(), {"--features", "--projection"}, "--features N (with --seed S) or --projection");
 }
 

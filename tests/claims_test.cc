@@ -89,9 +89,12 @@ TEST(Claims, GoBeyondTheTrainedLengthAgainstZeroNotALineThatGoesOnFalling) {
 TEST(Claims, TellAnotherSchemeFromARotationInDisguise) {
   const Claim claim = check_claims({.ids = {"rotation-is-unique"}}).at(0);
   EXPECT_LT(figure_of(claim, "cosformer_from_one_pair")[0], 1e-5);
+  double smallest = 1;
   for (const char* other : {"decay_from_one_pair", "decay_from_32_pairs", "xpos_from_one_pair"}) {
-    EXPECT_GE(figure_of(claim, other)[0], claim.measured) << other;
+    smallest = std::min(smallest, figure_of(claim, other)[0]);
   }
+  EXPECT_EQ(smallest, claim.measured);
+  EXPECT_GT(smallest, 0.1);
 }
 
 TEST(Claims, SayThatAKeyEqualToItsQueryHasNoOrder) {

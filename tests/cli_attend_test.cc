@@ -244,22 +244,6 @@ TEST_F(AttendLinear, SaysHowFarAPerformersWeightsAreFromSoftmax_A4) {
   EXPECT_NEAR(error("40") / error("4000"), 10, 0.5);
 }
 
-TEST_F(AttendLinear, DrawsTheSameFeaturesFromTheSameSeed_A5) {
-  const std::string how = "--base 10000 --head-dim 8 --pairing interleaved --causal none --linear performer --features 16";
-  const auto out = [&](const std::string& seed) {
-    EXPECT_EQ(run(command("both_full_relu", how + seed)).code, 0);
-    return stored_values(written());
-  };
-  EXPECT_EQ(out(" --seed 5"), out(" --seed 5"));
-  EXPECT_EQ(out(""), out(" --seed 0"));
-  EXPECT_NE(out(" --seed 5"), out(" --seed 6"));
-  EXPECT_NE(out(" --seed 18446744073709551615"), out(" --seed 6"));
-  const std::string seeded = how + " --seed=";
-  for (const std::string seed : {"-1", "18446744073709551616", "1.5", "99999999999999999999999"}) {
-    expect_error(2, command("both_full_relu", seeded + seed), "from 0 to 2^64 - 1, got " + seed);
-  }
-}
-
 /// q, k and v of one width; without a v, ones.
 void write_rows(const std::string& path, const std::vector<float>& q, const std::vector<float>& k,
                 const std::vector<bool>& tokens, std::vector<float> v = {}) {
@@ -274,6 +258,45 @@ void write_rows(const std::string& path, const std::vector<float>& q, const std:
                            {"k", rows(k)},
                            {"v", rows(v)},
                            {"tokens", ConstTensorView(mask.get(), DType::boolean, "S", {length})}});
+}
+
+TEST_F(AttendLinear, SaysThatAPerformersWeightsAreRelativeOnlyOnAverage) {
+  const std::string how = "--base 10000 --head-dim 8 --pairing interleaved --causal none --json --linear ";
+  const Result performer = run(command("both_full_relu", how + "performer --features 16"));
+  EXPECT_NE(performer.err.find("depend on distances alone only on average"), std::string::npos) << performer.err;
+  const json drawn = json::parse(performer.out), exact = json::parse(run(command("both_full_relu", how + "taylor2")).out);
+  EXPECT_EQ(drawn["relative"], false);
+  EXPECT_EQ(drawn["relative_on_average"], true);
+  EXPECT_EQ(exact["relative"], true);
+  EXPECT_EQ(exact["relative_on_average"], true);
+}
+
+TEST_F(AttendLinear, SaysNoPercentageThatIsNone) {
+  const auto note = [&](float size, bool token) {
+    write_rows(made("in.npz"), {size, 2}, {size, 2}, {token});
+    return run("attend " + made("in.npz") + " --axes SD --causal none --base 10000 --head-dim 2 --pairing half -o " +
+               made("out.npz") + " --linear performer --features 16 --padding tokens")
+        .err;
+  };
+  EXPECT_NE(note(1, true).find("one weight is off by about"), std::string::npos);
+  EXPECT_NE(note(1000, true).find("one weight is off beyond all use: 16 features"), std::string::npos) << note(1000, true);
+  EXPECT_EQ(note(1, false).find("one weight"), std::string::npos) << "no key";
+}
+
+TEST_F(AttendLinear, DrawsTheSameFeaturesFromTheSameSeed_A5) {
+  const std::string how = "--base 10000 --head-dim 8 --pairing interleaved --causal none --linear performer --features 16";
+  const auto out = [&](const std::string& seed) {
+    EXPECT_EQ(run(command("both_full_relu", how + seed)).code, 0);
+    return stored_values(written());
+  };
+  EXPECT_EQ(out(" --seed 5"), out(" --seed 5"));
+  EXPECT_EQ(out(""), out(" --seed 0"));
+  EXPECT_NE(out(" --seed 5"), out(" --seed 6"));
+  EXPECT_NE(out(" --seed 18446744073709551615"), out(" --seed 6"));
+  const std::string seeded = how + " --seed=";
+  for (const std::string seed : {"-1", "18446744073709551616", "1.5", "99999999999999999999999"}) {
+    expect_error(2, command("both_full_relu", seeded + seed), "from 0 to 2^64 - 1, got " + seed);
+  }
 }
 
 TEST_F(AttendLinear, DoesNotReadThePaddingForItsNote_A12) {
@@ -466,7 +489,7 @@ TEST_F(AttendLinear, RefusesByNameWhatAMethodDoesNotHave) {
   refused(how + "roformer --precision ggml" + by_hand, "--precision does not go with --linear roformer");
   refused(how + "taylor2 --map relu" + by_hand, "--map does not go with --linear taylor2");
   refused(how + "performer" + by_hand, "--linear performer needs --features N");
-  expect_error(3, command("both_full_relu", how + "performer --projection q" + by_hand), "q: must have the axes ND");
+  expect_error(2, command("both_full_relu", how + "performer --projection q" + by_hand), "q: must have the axes ND");
   refused(how + "roformer", "give --model, or --base");
   refused("--causal none --M 8" + by_hand, "--linear");
   refused(how + "linear", "performer");

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <numbers>
 #include <string>
 #include <vector>
 
@@ -508,7 +509,7 @@ TEST(LinearAttention, HasTheCosinesOfCosFormerAsWeights_P17) {
       for (std::int64_t d = 0; d < 8; ++d) {
         product += std::max(c.q.at({0, 0, i, d}), 0.0) * std::max(c.k.at({0, 0, j, d}), 0.0);
       }
-      const double cosine = std::cos(std::acos(-1.0) / 2 * static_cast<double>(i - j - 3) / M);
+      const double cosine = std::cos(std::numbers::pi / 2 * static_cast<double>(i - j - 3) / M);
       ASSERT_NEAR(weights.at({i, j}), product * cosine, 1e-10) << i << ' ' << j;
     }
   }
