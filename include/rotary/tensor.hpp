@@ -51,17 +51,28 @@ class ROTARY_API Axes {
 
   int rank() const noexcept { return rank_; }
   char operator[](int i) const noexcept { return letters_[i]; }
-  /// Index of the axis, or -1.
-  int find(char letter) const noexcept {
-    for (int i = 0; i < rank_; ++i) {
-      if (letters_[i] == letter) return i;
-    }
-    return -1;
-  }
+  int find(char letter) const noexcept { return places_[place(letter)]; }  ///< index of the axis, or -1
   const char* c_str() const noexcept { return letters_; }
 
  private:
+  static constexpr int num_letters = 9;
+  static constexpr int place(char letter) noexcept {
+    switch (letter) {
+      case 'B': return 0;
+      case 'S': return 1;
+      case 'T': return 2;
+      case 'H': return 3;
+      case 'D': return 4;
+      case 'A': return 5;
+      case 'N': return 6;
+      case 'Q': return 7;
+      case 'K': return 8;
+      default: return num_letters;
+    }
+  }
+
   char letters_[max_rank + 1] = {};
+  std::int8_t places_[num_letters + 1] = {-1, -1, -1, -1, -1, -1, -1, -1, -1, -1};  // of each letter; last, of any other
   int rank_ = 0;
 };
 

@@ -72,38 +72,47 @@ Wide magnitude(Wide x) { return x < 0 ? -x : x; }
 
 // The tensors that an engine hands in nearly always pass one of these two, without a search or an allocation.
 
+// 64 bits suffice: a view's constructor has checked every offset.
+
 /// Whether every stride steps over all that the smaller ones reach.
 bool strides_nest(const ConstTensorView& view) {
-  Step steps[max_rank];
+  struct {
+    std::uint64_t step, reach;
+  } axes[max_rank];
   int count = 0;
   for (int i = 0; i < view.rank(); ++i) {
-    if (view.shape()[i] < 2) continue;
-    const Step added{magnitude(view.strides()[i]), view.shape()[i] - 1};
+    const std::int64_t length = view.shape()[i], stride = view.strides()[i];
+    if (length < 2) continue;
+    const std::uint64_t step = stride < 0 ? -static_cast<std::uint64_t>(stride) : static_cast<std::uint64_t>(stride);
     int at = count++;
-    for (; at > 0 && steps[at - 1].step > added.step; --at) steps[at] = steps[at - 1];
-    steps[at] = added;
+    for (; at > 0 && axes[at - 1].step > step; --at) axes[at] = axes[at - 1];
+    axes[at] = {step, step * static_cast<std::uint64_t>(length - 1)};
   }
-  Wide reach = 0;
+  std::uint64_t reach = 0;
   for (int i = 0; i < count; ++i) {
-    if (steps[i].step <= reach) return false;
-    reach += steps[i].step * steps[i].limit;
+    if (axes[i].step <= reach) return false;
+    reach += axes[i].reach;
   }
   return true;
 }
 
+/// The bytes between which all elements lie.
 struct Range {
-  Wide begin, end;  // in bits
+  std::uintptr_t begin = 0, end = 0;
 };
 
 Range range_of(const ConstTensorView& view) {
-  const Wide bits = bit_size(view.dtype());
-  Wide begin = 8 * static_cast<Wide>(reinterpret_cast<std::uintptr_t>(view.data()));
-  Wide end = begin + bits;
+  const Dims& shape = view.shape();
+  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return {};
+  std::int64_t lowest = 0, highest = 0;
   for (int i = 0; i < view.rank(); ++i) {
-    const Wide reach = static_cast<Wide>(view.strides()[i]) * (view.shape()[i] - 1) * bits;
-    (reach < 0 ? begin : end) += reach;
+    const std::int64_t reach = view.strides()[i] * (shape[i] - 1);
+    (reach < 0 ? lowest : highest) += reach;
   }
-  return {begin, end};
+  const std::int64_t bits = bit_size(view.dtype()), of_an_element = bits % 8 == 0 ? bits / 8 : 2;
+  const auto at = reinterpret_cast<std::uintptr_t>(view.data());
+  return {at + static_cast<std::uintptr_t>((lowest * bits) >> 3),
+          at + static_cast<std::uintptr_t>(((highest * bits) >> 3) + of_an_element)};
 }
 
 bool ranges_are_apart(const ConstTensorView& a, const ConstTensorView& b) {
@@ -114,7 +123,7 @@ bool ranges_are_apart(const ConstTensorView& a, const ConstTensorView& b) {
 }  // namespace
 
 bool overlaps_itself(const ConstTensorView& view) {
-  if (view.num_elements() < 2 || strides_nest(view)) return false;
+  if (strides_nest(view) || view.num_elements() < 2) return false;
   // Differences of two indices range over -(n-1) … n-1 along every axis. Some axis must differ: try each as the first that
   // does.
   std::vector<Step> others;
@@ -139,7 +148,7 @@ bool overlaps_itself(const ConstTensorView& view) {
 }
 
 bool may_share_memory(const ConstTensorView& a, const ConstTensorView& b) {
-  if (a.num_elements() == 0 || b.num_elements() == 0 || ranges_are_apart(a, b)) return false;
+  if (ranges_are_apart(a, b) || a.num_elements() == 0 || b.num_elements() == 0) return false;
   // Bits: address_a + sum step * i + bit = address_b + sum step * j + bit'. Every range is shifted to start at 0; the bits
   // within the two elements are what the sum of the steps may be off by.
   std::vector<Step> steps;

@@ -21,10 +21,11 @@ bool Dims::operator==(const Dims& other) const noexcept { return std::equal(begi
 Axes::Axes(const char* letters) {
   if (std::strlen(letters) > max_rank) fail_argument("axes", "must be at most ", max_rank, ", got \"", letters, "\"");
   for (const char* letter = letters; *letter != '\0'; ++letter) {
-    if (std::strchr("BSTHDANQK", *letter) == nullptr) {
+    if (place(*letter) == num_letters) {
       fail_argument("axes", "must be letters among B, S, T, H, D, A, N, Q and K, got \"", letters, "\"");
     }
     if (find(*letter) >= 0) fail_argument("axes", "must name every axis once, got \"", letters, "\"");
+    places_[place(*letter)] = static_cast<std::int8_t>(rank_);
     letters_[rank_++] = *letter;
   }
 }

@@ -236,9 +236,10 @@ void round_to(DType dtype, Lane* values, std::int64_t count) noexcept {
 }
 
 /// Tokens per block: what is turned together, and its cos and sin, stay in the first-level cache.
-std::int64_t block_length(const TensorToRotate& tensor, std::int64_t arranged_bytes) {
+std::int64_t block_length(const TensorToRotate& tensor, std::int64_t arranged_bytes, std::int64_t num_tokens) {
+  if (num_tokens <= 1) return 1;
   const std::int64_t row_bytes = tensor.x.size('D') * (bit_size(tensor.x.dtype()) / 8);
-  return std::max<std::int64_t>(1, std::min((8 << 10) / row_bytes, (16 << 10) / arranged_bytes));
+  return std::clamp<std::int64_t>(std::min((8 << 10) / row_bytes, (16 << 10) / arranged_bytes), 1, num_tokens);
 }
 
 /// Tensors of one plan.
@@ -247,9 +248,9 @@ void rotate_alike(std::span<const TensorToRotate> tensors, const Plan& plan, con
                   const TokenAngles& angles, Executor* executor) {
   const std::int64_t num_pairs = plan.format.num_pairs;
   const std::int64_t arranged_step = arranged_size(plan.format);
-  const std::int64_t most = std::min(block_length(tensors[0], arranged_step * static_cast<std::int64_t>(sizeof(Lane))),
-                                     std::max<std::int64_t>(tokens.length, 1));
-  const std::int64_t blocks = (tokens.length + most - 1) / most;
+  const std::int64_t most =
+      block_length(tensors[0], arranged_step * static_cast<std::int64_t>(sizeof(Lane)), tokens.length);
+  const std::int64_t blocks = most == 1 ? tokens.length : (tokens.length + most - 1) / most;
 
   parallel_for(executor, tokens.batch * blocks, [&](std::int64_t task) {
     Scratch<Lane> scratch(most * arranged_step + 2 * num_pairs);
@@ -257,10 +258,10 @@ void rotate_alike(std::span<const TensorToRotate> tensors, const Plan& plan, con
     Lane* const cos = scratch.take(2 * num_pairs);
     Lane* const sin = cos + num_pairs;
 
-    const std::int64_t first = task % blocks * most;
+    const std::int64_t row = tokens.batch == 1 ? 0 : task / blocks;
+    const std::int64_t first = (task - row * blocks) * most;
     const std::int64_t length = std::min(most, tokens.length - first);
-    const Block<Lane> block{task / blocks, first,         length, tokens.length, tokens.packed ? 'T' : 'S',
-                            arranged,      arranged_step, cos};
+    const Block<Lane> block{row, first, length, tokens.length, tokens.packed ? 'T' : 'S', arranged, arranged_step, cos};
     for (std::int64_t t = 0; t < block.count; ++t) {
       if (t > 0 && angles.are_equal(block.batch_row, first + t - 1, first + t)) {  // as in a shift
         std::copy_n(arranged + (t - 1) * arranged_step, arranged_step, arranged + t * arranged_step);

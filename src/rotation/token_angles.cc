@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstring>
 #include <functional>
 
 #include "base/fail.h"
@@ -60,6 +62,8 @@ void TokenAngles::check_table_is_for_rotation(const char* operation) const {
                   rotation_.amplitude());
   }
   if (table_->is_given()) return;  // its frequencies are not known
+  const std::size_t num_bytes = rotation_.inv_freq().size() * sizeof(double);
+  if (std::memcmp(other.inv_freq().data(), rotation_.inv_freq().data(), num_bytes) == 0) return;
   const auto [theirs, ours] = std::mismatch(other.inv_freq().begin(), other.inv_freq().end(), rotation_.inv_freq().begin());
   if (theirs != other.inv_freq().end()) {
     fail_argument(operation, "the table must be built from the inv_freq of the rotation, got ", *theirs, " for ", *ours,
