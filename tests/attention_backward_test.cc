@@ -740,7 +740,63 @@ TEST(AttentionBackward, NeedsNoMemoryThatGrowsWithTheSquareOfTheLength) {
   EXPECT_LE(at_2048, 8.0 * (1 << 20));
 }
 
+TEST(AttentionBackward, AllocatesNothingWhenItIsGivenAWorkspace) {
+  const Rotation rotation = plain_rotation(8, 8);
+  const double sinks[] = {0.5, -1};
+  ThreadPool pool(2);
+  for (const DType dtype : {DType::f64, DType::bf16}) {
+    for (Executor* const executor : {static_cast<Executor*>(nullptr), static_cast<Executor*>(&pool)}) {
+      Case c({.batch = 2, .num_q_heads = 2, .num_kv_heads = 1, .num_queries = 700, .num_keys = 70}, dtype);
+      c.options.rotation = &rotation;
+      c.options.softcap = 5;
+      c.options.sinks = ConstTensorView(sinks, "H", {2});
+      c.options.executor = executor;
+      const TestTensor dsinks(DType::f64, "H", {2});
+      AttentionGradients gradients = c.gradients();
+      gradients.sinks = dsinks;
+      const auto backward = [&] { attention_backward(c.q, c.k, c.v, c.out, c.dout, gradients, c.options, c.dlse); };
+      c.attend();
+      backward();
+      const std::vector<double> expected = c.all_gradients(), expected_of_sinks = dsinks.values();
+      const std::int64_t bytes =
+          attention_backward_workspace_bytes(c.q, c.k, c.v, c.out, c.dout, gradients, c.options, c.dlse);
+      std::vector<char> memory(static_cast<std::size_t>(bytes + 1), 'x');
+      c.options.workspace = memory.data() + 1;  // any address will do
+      c.options.workspace_bytes = bytes;
+      const ConstTensorView q = c.q, k = c.k, v = c.v, out = c.out, dout = c.dout, dlse = c.dlse;
+      largest_allocation = 0;
+      attention_backward(q, k, v, out, dout, gradients, c.options, dlse);
+      EXPECT_EQ(largest_allocation, 0u) << name(dtype);
+      EXPECT_EQ(c.all_gradients(), expected);
+      EXPECT_EQ(dsinks.values(), expected_of_sinks);
+    }
+  }
+}
+
 // ---- refusals ----
+
+TEST(AttentionBackward, NamesTheRuleThatAWorkspaceBreaks) {
+  Case c({.num_queries = 5, .num_keys = 5});
+  c.attend();
+  const auto needed = [&] {
+    return attention_backward_workspace_bytes(c.q, c.k, c.v, c.out, c.dout, c.gradients(), c.options, c.dlse);
+  };
+  const std::int64_t bytes = needed();
+  std::vector<char> memory(static_cast<std::size_t>(bytes));
+  const auto said = [&](void* workspace, std::int64_t size) {
+    c.options.workspace = workspace;
+    c.options.workspace_bytes = size;
+    return error_sentence(ErrorCode::invalid_argument, [&] { c.backward(); });
+  };
+  EXPECT_EQ(said(memory.data(), bytes - 65), "attention_backward: workspace must have " + std::to_string(bytes) +
+                                                 " bytes, got " + std::to_string(bytes - 65));
+  EXPECT_EQ(said(c.q.view().data(), 8), "attention_backward: workspace must not overlap q");
+  EXPECT_EQ(said(c.dout.view().data(), 8), "attention_backward: workspace must not overlap dout");
+  EXPECT_EQ(said(c.dk.view().data(), 8), "attention_backward: dk must not overlap workspace");
+  c.options.workspace = memory.data();
+  c.options.workspace_bytes = bytes;
+  c.backward();
+}
 
 TEST(AttentionBackward, NamesTheRuleThatIsBroken) {
   const auto sentence = [](const std::function<void(Case&)>& call) {

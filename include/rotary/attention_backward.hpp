@@ -32,7 +32,8 @@ struct AttentionGradients {
 
 /// The gradients of sum(out * dout) + sum(lse * dlse), `out` and options.lse being what attention() made of the same q, k, v
 /// and options. options.lse must be given, and is read here. dout is shaped like out, dlse (f32 or f64; not given: 0) like
-/// lse. Masks and biases are constants. options.workspace is not used.
+/// lse. Masks and biases are constants. options.workspace must have attention_backward_workspace_bytes(), more than
+/// attention() needs.
 ///
 /// What a query does not see gets nothing from it, whatever either holds, NaN included; a query that sees no key, and a key
 /// that no query sees, get zeros. A NaN or an infinity in a row of q or dout makes all gradients NaN to which the row adds,
@@ -44,5 +45,13 @@ ROTARY_API void attention_backward(const ConstTensorView& q, const ConstTensorVi
                                    const ConstTensorView& out, const ConstTensorView& dout,
                                    const AttentionGradients& gradients, const AttentionOptions& options,
                                    const ConstTensorView& dlse = {});
+
+/// What a call with the same arguments needs as options.workspace: what the text above says of memory. Errors as
+/// attention_backward().
+ROTARY_API std::int64_t attention_backward_workspace_bytes(const ConstTensorView& q, const ConstTensorView& k,
+                                                           const ConstTensorView& v, const ConstTensorView& out,
+                                                           const ConstTensorView& dout, const AttentionGradients& gradients,
+                                                           const AttentionOptions& options,
+                                                           const ConstTensorView& dlse = {});
 
 }  // namespace rotary

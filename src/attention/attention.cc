@@ -3,16 +3,14 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
-#include <memory>
 
-#include "attention/aligned_array.h"
 #include "attention/arena.h"
 #include "attention/attend.h"
 #include "attention/decode.h"
 #include "attention/problem.h"
 #include "attention/query_block.h"
 #include "attention/sequences.h"
-#include "base/fail.h"
+#include "attention/workspace.h"
 #include "base/parallel.h"
 #include "base/progress.h"
 
@@ -101,17 +99,6 @@ class AttentionTasks {
   std::int64_t block_tiles_, worker_bytes_, num_tasks_ = 0, num_workers_ = 0;
 };
 
-/// The first byte of the caller's memory that tasks can use, which has `num_bytes` after it.
-std::byte& aligned_workspace(const AttentionOptions& options, std::int64_t num_bytes) {
-  void* at = options.workspace;
-  auto left = static_cast<std::size_t>(std::max<std::int64_t>(options.workspace_bytes, 0));
-  if (std::align(Arena::alignment, static_cast<std::size_t>(num_bytes), at, left) == nullptr) {
-    fail_argument("attention", "workspace must have ", num_bytes + Arena::alignment, " bytes, got ",
-                  options.workspace_bytes);
-  }
-  return *static_cast<std::byte*>(at);
-}
-
 bool computes_in_double(const AttentionProblem& p) noexcept {
   for (const DType dtype : {p.q.dtype(), p.k.dtype(), p.v.dtype(), p.out.dtype()}) {
     if (dtype == DType::f64) return true;
@@ -132,9 +119,7 @@ auto with_way(const AttentionProblem& p, const Body& body) {
 void attend(const AttentionProblem& p) {
   if (p.out.num_elements() == 0) return;
   with_way(p, [&](const auto& way) {
-    if (p.options.workspace != nullptr) return way.run(aligned_workspace(p.options, way.num_bytes()));
-    const AlignedArray<std::byte> memory = unset_array<std::byte>(way.num_bytes());
-    way.run(memory[0]);
+    with_workspace(p.operation, p.options, way.num_bytes(), [&](std::byte& memory) { way.run(memory); });
   });
 }
 

@@ -6,13 +6,13 @@
 #include <iterator>
 #include <memory>
 
-#include "attention/aligned_array.h"
 #include "attention/arena.h"
 #include "attention/backward_part.h"
 #include "attention/backward_problem.h"
 #include "attention/key_sums.h"
 #include "attention/sequences.h"
 #include "attention/tensor_checks.h"
+#include "attention/workspace.h"
 #include "base/apart.h"
 #include "base/element.h"
 #include "base/fail.h"
@@ -157,11 +157,47 @@ class BackwardTasks {
   std::int64_t worker_bytes_, num_tasks_ = 0, num_workers_ = 0;
 };
 
-template <class T>
-void attend_backward(const BackwardProblem& problem, Executor* executor) {
-  const BackwardTasks<T> tasks(problem, executor);
-  const AlignedArray<std::byte> memory = unset_array<std::byte>(tasks.num_bytes());
-  tasks.run(memory[0]);
+/// body(tasks of the call), in the type that it computes in.
+template <class Body>
+auto with_tasks(const BackwardProblem& b, const Body& body) {
+  const AttentionProblem& p = b.forward;
+  const ConstTensorView deciding[] = {p.q, p.k, p.v, b.out, b.dout, b.gradients.q, b.gradients.k, b.gradients.v};
+  const bool in_double = std::any_of(std::begin(deciding), std::end(deciding),
+                                     [](const ConstTensorView& x) { return x && x.dtype() == DType::f64; });
+  if (in_double) return body(BackwardTasks<double>(b, p.options.executor));
+  return body(BackwardTasks<float>(b, p.options.executor));
+}
+
+void check(const BackwardProblem& b) {
+  constexpr TensorChecks checks{operation};
+  const AttentionProblem& p = b.forward;
+  const AttentionGradients& gradients = b.gradients;
+  check_attention_result(p, b.out, "out");
+  check_attention_result(p, b.dout, "dout");
+  if (!p.options.lse) fail_argument(operation, "lse must be given, as attention() wrote it");
+  check_attention_numbers(p, p.options.lse, "lse");
+  if (b.dlse) check_attention_numbers(p, b.dlse, "dlse");
+  if (gradients.q) checks.shape(gradients.q, "dq", p.q, "q", p.q, "q");
+  if (gradients.k) checks.shape(gradients.k, "dk", p.k, "k", p.k, "k");
+  if (gradients.v) checks.shape(gradients.v, "dv", p.v, "v", p.v, "v");
+  if (gradients.sinks) check_dsinks(p, gradients.sinks);
+  const ConstTensorView workspace = workspace_view(p.options);
+  const struct {
+    const ConstTensorView& view;
+    const char* name;
+  } written[] = {
+      {gradients.q, "dq"}, {gradients.k, "dk"}, {gradients.v, "dv"}, {gradients.sinks, "dsinks"}, {workspace, "workspace"}};
+  for (const auto& [view, name] : written) {
+    if (!view) continue;
+    check_attention_written(p, view, name);
+    check_apart(operation, name, view, "out", b.out);
+    check_apart(operation, name, view, "dout", b.dout);
+    check_apart(operation, name, view, "lse", p.options.lse);
+    check_apart(operation, name, view, "dlse", b.dlse);
+    for (const auto& other : written) {
+      if (&other.view != &view) check_apart(operation, name, view, other.name, other.view);
+    }
+  }
 }
 
 }  // namespace
@@ -171,38 +207,24 @@ void attention_backward(const ConstTensorView& q, const ConstTensorView& k, cons
                         const AttentionOptions& options, const ConstTensorView& dlse) {
   const TensorView nothing;
   const AttentionProblem problem = check_attention_inputs(names, q, k, v, nothing, options);
-  check_attention_result(problem, out, "out");
-  check_attention_result(problem, dout, "dout");
-  if (!options.lse) fail_argument(operation, "lse must be given, as attention() wrote it");
-  check_attention_numbers(problem, options.lse, "lse");
-  if (dlse) check_attention_numbers(problem, dlse, "dlse");
-  constexpr TensorChecks checks{operation};
-  if (gradients.q) checks.shape(gradients.q, "dq", q, "q", q, "q");
-  if (gradients.k) checks.shape(gradients.k, "dk", k, "k", k, "k");
-  if (gradients.v) checks.shape(gradients.v, "dv", v, "v", v, "v");
-  if (gradients.sinks) check_dsinks(problem, gradients.sinks);
-  const struct {
-    const TensorView& view;
-    const char* name;
-  } written[] = {{gradients.q, "dq"}, {gradients.k, "dk"}, {gradients.v, "dv"}, {gradients.sinks, "dsinks"}};
-  for (const auto& [view, name] : written) {
-    if (!view) continue;
-    check_attention_written(problem, view, name);
-    check_apart(operation, name, view, "out", out);
-    check_apart(operation, name, view, "dout", dout);
-    check_apart(operation, name, view, "lse", options.lse);
-    check_apart(operation, name, view, "dlse", dlse);
-    for (const auto& other : written) {
-      if (&other.view != &view) check_apart(operation, name, view, other.name, other.view);
-    }
-  }
-  const ConstTensorView deciding[] = {q, k, v, out, dout, gradients.q, gradients.k, gradients.v};
-  const bool in_double = std::any_of(std::begin(deciding), std::end(deciding),
-                                     [](const ConstTensorView& x) { return x && x.dtype() == DType::f64; });
-  if (problem.num_kv_heads == 0) return;
   const BackwardProblem backward{problem, out, dout, dlse, gradients};
-  if (in_double) attend_backward<double>(backward, options.executor);
-  else attend_backward<float>(backward, options.executor);
+  check(backward);
+  if (problem.num_kv_heads == 0) return;
+  with_tasks(backward, [&](const auto& tasks) {
+    with_workspace(operation, options, tasks.num_bytes(), [&](std::byte& memory) { tasks.run(memory); });
+  });
+}
+
+std::int64_t attention_backward_workspace_bytes(const ConstTensorView& q, const ConstTensorView& k,
+                                                const ConstTensorView& v, const ConstTensorView& out,
+                                                const ConstTensorView& dout, const AttentionGradients& gradients,
+                                                const AttentionOptions& options, const ConstTensorView& dlse) {
+  const TensorView nothing;
+  const AttentionProblem problem = check_attention_inputs(names, q, k, v, nothing, options);
+  const BackwardProblem backward{problem, out, dout, dlse, gradients};
+  check(backward);
+  if (problem.num_kv_heads == 0) return 0;
+  return Arena::alignment + with_tasks(backward, [](const auto& tasks) { return tasks.num_bytes(); });
 }
 
 }  // namespace rotary

@@ -1,12 +1,12 @@
 #include "attention/problem.h"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "attention/score_checks.h"
 #include "attention/tensor_checks.h"
 #include "attention/visible_checks.h"
+#include "attention/workspace.h"
 #include "base/apart.h"
 #include "base/element.h"
 #include "base/fail.h"
@@ -198,12 +198,11 @@ void check_attention_written(const AttentionProblem& p, const ConstTensorView& w
 namespace {
 
 void check_workspace(const AttentionProblem& p) {
-  const AttentionOptions& o = p.options;
-  if (o.workspace == nullptr) return;
-  const ConstTensorView bytes(o.workspace, DType::u8, "N", {std::max<std::int64_t>(o.workspace_bytes, 0)});
+  const ConstTensorView bytes = workspace_view(p.options);
+  if (!bytes) return;
   check_attention_written(p, bytes, "workspace");
   check_apart(p.operation, "workspace", bytes, "out", p.out);
-  check_apart(p.operation, "workspace", bytes, "lse", o.lse);
+  check_apart(p.operation, "workspace", bytes, "lse", p.options.lse);
 }
 
 }  // namespace
