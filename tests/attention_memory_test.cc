@@ -16,6 +16,7 @@
 #include "rotary/frequencies.hpp"
 #include "rotary/position_bias.hpp"
 #include "support/error_sentence.h"
+#include "support/sanitized.h"
 
 namespace {
 
@@ -74,13 +75,6 @@ std::int64_t workspace(std::int64_t length, Executor* executor, std::int64_t win
             {.rotation = &rotation, .causal = Causal::top_left, .window_left = window_left, .executor = executor});
   return most_allocated - before;
 }
-
-// A sanitizer keeps memory of its own beside ours.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool sanitized = true;
-#else
-constexpr bool sanitized = false;
-#endif
 
 /// KiB: the most that the process has ever had in memory.
 std::int64_t peak_resident() {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "support/error_sentence.h"
+#include "support/sanitized.h"
 #include "tools/claims/plain.h"
 
 namespace rotary {
@@ -63,8 +64,13 @@ TEST(Claims, HoldOrDoNotFollowAndThenHaveACounterExample) {
 
 TEST(Claims, AreTheSameNumbersEveryTime) {
   const auto& once = all_claims();
-  const auto again = check_claims();
-  for (std::size_t i = 0; i < once.size(); ++i) EXPECT_EQ(once[i].measured, again[i].measured) << once[i].id;
+  std::vector<const char*> ids;  // all; under a sanitizer, to which the second time tells nothing, every sixth
+  for (std::size_t i = 0; i < once.size(); i += sanitized ? 6 : 1) ids.push_back(once[i].id);
+  for (const Claim& again : check_claims({.ids = ids})) {
+    const auto before =
+        std::find_if(once.begin(), once.end(), [&](const Claim& claim) { return std::string(claim.id) == again.id; });
+    EXPECT_EQ(before->measured, again.measured) << again.id;
+  }
 }
 
 std::vector<double> figure_of(const Claim& claim, const std::string& name) {
