@@ -99,7 +99,7 @@ struct AttentionOptions {
   void* workspace = nullptr;
   std::int64_t workspace_bytes = 0;
   Executor* executor = nullptr;
-  /// A piece is a few dozen rows, which are queries of the heads that share a KV head; a decode is one piece. The forward
+  /// A piece is a block of rows, which are queries of the heads that share a KV head; a decode is one piece. The forward
   /// pass alone reports, and not where there is nothing to do.
   Progress progress = {};
 };
