@@ -16,7 +16,7 @@ BEGIN {
   below["cli"] = "base formats reference rotation attention models tools cli"
 
   # where a public header belongs
-  split("dtype error export isa parallel tensor version", names, " "); for (i in names) room[names[i]] = "base"
+  split("dtype error export isa parallel progress tensor version", names, " "); for (i in names) room[names[i]] = "base"
   split("angles frequencies learned_positions position_axes positions rotate rotation sinusoidal xpos", names, " "); for (i in names) room[names[i]] = "rotation"
   split("attention attention_backward feature_map kv_cache linear_attention merge_attention position_bias score_terms shaw", names, " "); for (i in names) room[names[i]] = "attention"
   room["model"] = "models"; room["warning"] = "models"; room["tensor_file"] = "formats"; room["gguf"] = "formats"; room["precision"] = "tools"; room["claims"] = "tools"; room["compare"] = "tools"; room["frequency_file"] = "tools"; room["plot"] = "tools"; room["verify"] = "tools"; room["rotary"] = "cli"
