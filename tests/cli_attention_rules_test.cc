@@ -237,13 +237,14 @@ TEST_F(RulesOfAModel, AreItsCap) {
 }
 
 TEST_F(RulesOfAModel, NeedTheValuesOfItsSinks) {
-  const std::string oss = config(R"("model_type": "gpt_oss", "sliding_window": 64)");
+  const std::string oss = config(R"("model_type": "gpt_oss", "sliding_window": 64,
+      "rope_parameters": {"rope_type": "default", "rope_theta": 10000})");
   const double sinks[] = {0.5, -1};
   write_npy(made("sinks.npy").c_str(), ConstTensorView(sinks, "H", {2}));
   expect_layer("mha_causal", oss, 0, causal + "--sinks " + made("sinks.npy"),
                {.causal = Causal::top_left, .sinks = ConstTensorView(sinks, "H", {2})});
   expect_error(
-      2, command("mha_causal", " --model " + oss + causal),
+      2, command("mha_causal", " --model " + oss + " --layer 0" + causal),
       "attend: give --sinks: the layer has a number per query head in its sums, which its checkpoint holds and its "
       "description does not");
 }
