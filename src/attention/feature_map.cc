@@ -128,11 +128,10 @@ void FeatureRows<T>::map(const T* x, std::int64_t x_step, std::int64_t num_rows,
     if (x_step == head_dim_) return map_run(x, num_rows * head_dim_, features);
     each_row([&](const T* from, T* to) { map_run(from, head_dim_, to); });
   };
-  const LinearKernels<T>& kernels = linear_kernels<T>();
   switch (features_) {
-    case Features::identity: return each_element([](const T* from, std::int64_t n, T* to) { std::copy_n(from, n, to); });
-    case Features::relu: return each_element(kernels.relu);
-    case Features::elu_plus_1: return each_element(kernels.elu_plus_1);
+    case Features::identity:
+    case Features::relu:
+    case Features::elu_plus_1: return each_element(channel_map()->map);
     case Features::one_plus_cos: return each_row([&](const T* from, T* to) { map_cosine(from, to); });
     case Features::taylor2: return each_row([&](const T* from, T* to) { map_taylor(from, to); });
     case Features::favor_plus:
@@ -140,9 +139,20 @@ void FeatureRows<T>::map(const T* x, std::int64_t x_step, std::int64_t num_rows,
       return each_row([&](const T* from, T* to) { subtract_half_square(from, to); });
     case Features::favor_relu:
       project(x, x_step, num_rows, features);
-      kernels.relu(features, num_rows * num_features_, features);
+      linear_kernels<T>().relu.map(features, num_rows * num_features_, features);
       for (std::int64_t f = 0; f < num_rows * num_features_; ++f) features[f] += epsilon_;
       return;
+  }
+}
+
+template <class T>
+const ChannelMap<T>* FeatureRows<T>::channel_map() const noexcept {
+  const LinearKernels<T>& kernels = linear_kernels<T>();
+  switch (features_) {
+    case Features::identity: return &kernels.identity;
+    case Features::relu: return &kernels.relu;
+    case Features::elu_plus_1: return &kernels.elu_plus_1;
+    default: return nullptr;
   }
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/linear_attention.h"
 #include "rotary/feature_map.hpp"
 
 namespace rotary {
@@ -28,11 +29,16 @@ class FeatureRows {
   void scale(T* x, std::int64_t count) const noexcept;
   /// `num_rows` rows of head_dim numbers, x_step apart, to rows of features side by side.
   void map(const T* x, std::int64_t x_step, std::int64_t num_rows, T* features) const noexcept;
+  /// Whether every feature is a function of one channel.
+  bool is_of_channels() const noexcept { return channel_map() != nullptr; }
+  /// map(), and the rows turned, where is_of_channels().
+  void map_and_turn(const RowsToMapAndTurn<T>& rows) const noexcept { channel_map()->map_and_turn(rows); }
   /// From gradients with respect to features to those with respect to x. `x` and `features` are those of map(), features
   /// that are exponents meanwhile exp of them, times any factor that does not count as depending on x. `df` is used up.
   void backward(const T* x, const T* features, T* df, T* dx) const noexcept;
 
  private:
+  const ChannelMap<T>* channel_map() const noexcept;
   void map_cosine(const T* x, T* features) const noexcept;
   void map_taylor(const T* x, T* features) const noexcept;
   void project(const T* x, std::int64_t x_step, std::int64_t num_rows, T* features) const noexcept;

@@ -54,8 +54,9 @@ class Chunks {
         gated_(!problem.decay.empty() || map.in_exponents()),
         query_angles_(angle_block<T>(problem, problem.q_angles, block_)),
         key_angles_(problem.same_positions ? std::nullopt : angle_block<T>(problem, problem.k_angles, block_)),
-        query_rows_(problem, map, problem.q, angles(query_angles_), size_),
-        key_rows_(problem, map, problem.k, angles(problem.same_positions ? query_angles_ : key_angles_), size_),
+        buffers_(std::make_shared<LinearBuffers<T>>(problem, map, size_)),
+        query_rows_(problem, map, problem.q, angles(query_angles_), buffers_),
+        key_rows_(problem, map, problem.k, angles(problem.same_positions ? query_angles_ : key_angles_), buffers_),
         value_rows_(problem.v),
         out_rows_(problem.out),
         b_(aligned_array<T>(problem.a_width * step_)),
@@ -180,20 +181,30 @@ class Chunks {
       find_divisors(queries, count, with_chunk);
       const Rows out = place_of_results(token, head);
       const T* const factors = kernels_.reciprocals(divisors_.get(), count, factors_.get()) ? factors_.get() : nullptr;
-      products_.multiply({.rows = count,
-                          .inner = p_.a_width,
-                          .columns = p_.value_dim,
-                          .x = queries.a,
-                          .x_step = p_.a_width,
-                          .y = sums_.numerator,
-                          .y_step = p_.value_dim,
-                          .out = out.first,
-                          .out_step = out.step,
-                          .adds = false,
-                          .factors = with_chunk ? nullptr : factors,
-                          .ahead = ahead,
-                          .num_ahead = num_ahead});
-      if (with_chunk) add_chunk(queries.a, count, factors, out);
+      if (with_chunk) find_scores(queries.a, count);
+      const LowerProduct<T> of_chunk{scores_.get(), step_, v_, p_.value_dim};
+      Product<T> product{.rows = count,
+                         .inner = p_.a_width,
+                         .columns = p_.value_dim,
+                         .x = queries.a,
+                         .x_step = p_.a_width,
+                         .y = sums_.numerator,
+                         .y_step = p_.value_dim,
+                         .out = out.first,
+                         .out_step = out.step,
+                         .adds = false,
+                         .ahead = ahead,
+                         .num_ahead = num_ahead};
+      if (with_chunk && gated_) {
+        products_.multiply(product);
+        pass_gates_to_rows(count, out);
+        product.inner = 0;
+        product.num_ahead = 0;
+        product.adds = true;
+      }
+      if (with_chunk) product.lower = &of_chunk;
+      product.factors = factors;
+      products_.multiply(product);
       if (factors == nullptr) {
         kernels_.divide({count, p_.value_dim, out.first, out.step, divisors_.get(), out.first, out.step});
       }
@@ -237,8 +248,8 @@ class Chunks {
     }
   }
 
-  /// Adds tril(A B^T) V to what came from the sums, each under its gates; and then multiplies by the factors.
-  void add_chunk(const T* a, std::int64_t count, const T* factors, const Rows& out) {
+  /// tril(A B^T), each under the gates from its key to its query.
+  void find_scores(const T* a, std::int64_t count) noexcept {
     products_.multiply({.rows = count,
                         .inner = p_.a_width,
                         .columns = round_up_to_vectors(count),
@@ -252,23 +263,21 @@ class Chunks {
                         .up_to_diagonal = true});
     for (std::int64_t i = 0; gated_ && i < count; ++i) {
       T passed = 1;
-      for (std::int64_t j = i; j >= 0; --j) {
+      for (std::int64_t j = i; j > 0; --j) {
         scores_[i * step_ + j] *= passed;
         passed *= gates_[j];
       }
+      scores_[i * step_] *= passed;
+    }
+  }
+
+  /// Through the gates up to each query go the sums that it has read.
+  void pass_gates_to_rows(std::int64_t count, const Rows& out) noexcept {
+    T passed = 1;
+    for (std::int64_t i = 0; i < count; ++i) {
+      passed *= gates_[i];
       multiply(passed, out.first + i * out.step, p_.value_dim);
     }
-    products_.multiply({.rows = count,
-                        .inner = count,
-                        .columns = p_.value_dim,
-                        .x = scores_.get(),
-                        .x_step = step_,
-                        .y = v_,
-                        .y_step = p_.value_dim,
-                        .out = out.first,
-                        .out_step = out.step,
-                        .lower = true,
-                        .factors = factors});
   }
 
   /// The keys of the chunk join the sums.
@@ -309,6 +318,7 @@ class Chunks {
   std::int64_t block_;  // tokens whose angles are at hand while heads come by
   bool gated_;
   std::optional<AngleBlock<T>> query_angles_, key_angles_;
+  std::shared_ptr<LinearBuffers<T>> buffers_;  // of keys, and then of queries
   LinearRows<T> query_rows_, key_rows_;
   TensorRows<ConstTensorView> value_rows_;
   TensorRows<TensorView> out_rows_;

@@ -25,6 +25,16 @@ std::vector<std::int64_t> channels_without_pair(const Rotation& rotation) {
   return still;
 }
 
+template <class T>
+bool reads_in_place(const ConstTensorView& x, const FeatureRows<T>& map) noexcept {
+  return !map.takes_scaled() && TensorRows<ConstTensorView>(x).template in_place<T>(0, 0, 0) != nullptr;
+}
+
+/// Of the lengths of pairs that a row needs.
+std::int64_t length_width(const LinearProblem& problem) noexcept {
+  return problem.normalizer == Normalizer::pair_norms ? problem.c_width : problem.m_width;
+}
+
 /// How the kernel of rotate turns rows of T, if it can.
 template <class T>
 std::optional<PairFormat> kernel_format(const LinearProblem& problem) {
@@ -46,21 +56,28 @@ std::optional<AngleBlock<T>> angle_block(const LinearProblem& problem, const std
 }
 
 template <class T>
+LinearBuffers<T>::LinearBuffers(const LinearProblem& problem, const FeatureRows<T>& map, std::int64_t most_rows)
+    : x(aligned_array<T>(reads_in_place(problem.q, map) && reads_in_place(problem.k, map) ? 0
+                                                                                          : most_rows * problem.head_dim)),
+      turned_x(
+          aligned_array<T>(problem.rotation != nullptr && !problem.turns_features() ? most_rows * problem.head_dim : 0)),
+      features(aligned_array<T>(most_rows * problem.num_features)),
+      turned(aligned_array<T>(problem.turns_features() ? most_rows * problem.a_width : 0)),
+      lengths(aligned_array<T>(most_rows * length_width(problem))) {}
+
+template <class T>
 LinearRows<T>::LinearRows(const LinearProblem& problem, const FeatureRows<T>& map, const ConstTensorView& x,
-                          AngleBlock<T>* angles, std::int64_t most_rows)
+                          AngleBlock<T>* angles, std::shared_ptr<LinearBuffers<T>> buffers)
     : p_(problem),
       map_(map),
       rows_(x),
       angles_(angles),
+      buffers_(std::move(buffers)),
       format_(kernel_format<T>(problem)),
-      reads_in_place_(rows_.template in_place<T>(0, 0, 0) != nullptr && !map.takes_scaled()),
-      x_(aligned_array<T>(reads_in_place_ ? 0 : most_rows * problem.head_dim)),
-      turned_x_(aligned_array<T>(turns_x() ? most_rows * problem.head_dim : 0)),
-      features_(aligned_array<T>(most_rows * problem.num_features)),
-      turned_(aligned_array<T>(problem.turns_features() ? most_rows * problem.a_width : 0)) {
-  const bool pair_norms = problem.normalizer == Normalizer::pair_norms;
-  lengths_ = aligned_array<T>(most_rows * (pair_norms ? problem.c_width : problem.m_width));
-  if ((problem.m_width > 0 || pair_norms) && problem.turns_features() && problem.rotate == Rotate::after_map) {
+      reads_in_place_(reads_in_place(x, map)),
+      maps_and_turns_(problem.turns_features() && problem.rotate == Rotate::after_map && format_ && map.is_of_channels() &&
+                      2 * format_->num_pairs == problem.num_features) {
+  if (length_width(problem) > 0 && problem.turns_features() && problem.rotate == Rotate::after_map) {
     still_ = channels_without_pair(*problem.rotation);
   }
 }
@@ -68,7 +85,7 @@ LinearRows<T>::LinearRows(const LinearProblem& problem, const FeatureRows<T>& ma
 template <class T>
 LinearRows<T>::LinearRows(const LinearProblem& problem, const FeatureRows<T>& map, const ConstTensorView& x,
                           const std::optional<TokenAngles>& angles)
-    : LinearRows(problem, map, x, nullptr, 1) {
+    : LinearRows(problem, map, x, nullptr, std::make_shared<LinearBuffers<T>>(problem, map, 1)) {
   if (!angles) return;
   own_angles_.emplace(*angles, format_, 1);
   angles_ = &*own_angles_;
@@ -79,20 +96,23 @@ LinearFeatures<T> LinearRows<T>::load(const RowRange& rows, const bool* present,
   hold_angles(rows.row, rows.token, rows.tokens);
   std::int64_t x_step = 0;
   last_x_ = read(rows, x_step);
-  T* const features = features_.get();
-  map_.map(last_x_, x_step, rows.count(), features);
+  T* const features = buffers_->features.get();
+  const bool at_once = maps_and_turns_ && present == nullptr;
+  if (at_once) map_and_turn(rows, last_x_, x_step);
+  else map_.map(last_x_, x_step, rows.count(), features);
   if (map_.in_exponents() || present != nullptr) settle(rows.count(), present, log_scale, log_scales);
-  LinearFeatures<T> made{features, features, lengths_.get()};
+  LinearFeatures<T> made{features, features, buffers_->lengths.get()};
   if (p_.turns_features()) {
-    if (p_.rotate == Rotate::lifted) lift(rows, features, turned_.get());
-    else turn(rows, features, p_.num_features, turned_.get());
-    made.a = turned_.get();
+    if (at_once) {
+    } else if (p_.rotate == Rotate::lifted) lift(rows, features, buffers_->turned.get());
+    else turn(rows, features, p_.num_features, buffers_->turned.get());
+    made.a = buffers_->turned.get();
   }
-  if (p_.m_width > 0 || p_.normalizer == Normalizer::pair_norms) {
-    const std::int64_t width = p_.normalizer == Normalizer::pair_norms ? p_.c_width : p_.m_width;
-    for (std::int64_t i = 0; i < rows.count(); ++i) lengths(features + i * p_.num_features, lengths_.get() + i * width);
+  const std::int64_t width = length_width(p_);
+  for (std::int64_t i = 0; width > 0 && i < rows.count(); ++i) {
+    lengths(features + i * p_.num_features, buffers_->lengths.get() + i * width);
   }
-  if (p_.normalizer == Normalizer::pair_norms) made.c = lengths_.get();
+  if (p_.normalizer == Normalizer::pair_norms) made.c = buffers_->lengths.get();
   else if (p_.shares_features()) made.c = made.a;
   return made;
 }
@@ -101,7 +121,7 @@ LinearFeatures<T> LinearRows<T>::load(const RowRange& rows, const bool* present,
 template <class T>
 void LinearRows<T>::settle(std::int64_t count, const bool* present, T* log_scale, T* log_scales) noexcept {
   for (std::int64_t i = 0; i < count; ++i) {
-    T* const features = features_.get() + i * p_.num_features;
+    T* const features = buffers_->features.get() + i * p_.num_features;
     T own = -std::numeric_limits<T>::infinity();
     T& scale = log_scale != nullptr ? *log_scale : own;
     const bool is_present = present == nullptr || present[i];
@@ -127,22 +147,35 @@ const T* LinearRows<T>::read(const RowRange& rows, std::int64_t& x_step) {
     x = rows_.template in_place<T>(rows.row, rows.token, rows.head);
     x_step = rows.heads > 1 ? rows_.head_step() : rows_.token_step();
   } else {
-    T* to = x_.get();
+    T* to = buffers_->x.get();
     for (std::int64_t t = 0; t < rows.tokens; ++t) {
       for (std::int64_t h = 0; h < rows.heads; ++h, to += p_.head_dim) {
         rows_.load(rows.row, rows.token + t, rows.head + h, to);
       }
     }
-    x = x_.get();
+    x = buffers_->x.get();
     x_step = p_.head_dim;
   }
   if (turns_x()) {
-    turn(rows, x, x_step, turned_x_.get());
-    x = turned_x_.get();
+    turn(rows, x, x_step, buffers_->turned_x.get());
+    x = buffers_->turned_x.get();
     x_step = p_.head_dim;
   }
-  if (map_.takes_scaled()) map_.scale(turns_x() ? turned_x_.get() : x_.get(), rows.count() * p_.head_dim);
+  if (map_.takes_scaled()) map_.scale(turns_x() ? buffers_->turned_x.get() : buffers_->x.get(), rows.count() * p_.head_dim);
   return x;
+}
+
+template <class T>
+void LinearRows<T>::map_and_turn(const RowRange& rows, const T* x, std::int64_t x_step) noexcept {
+  map_.map_and_turn({.rows = rows.count(),
+                     .num_pairs = format_->num_pairs,
+                     .interleaved = format_->interleaved,
+                     .x = x,
+                     .x_step = x_step,
+                     .arranged = angles_->row(rows.token),
+                     .arranged_step = rows.heads > 1 ? 0 : angles_->step(),
+                     .features = buffers_->features.get(),
+                     .turned = buffers_->turned.get()});
 }
 
 template <class T>
@@ -262,9 +295,9 @@ void LinearRows<T>::backward(const T* da, const T* dc, T* dx) {
   else turn_back(da, df);
   if (p_.normalizer == Normalizer::pair_norms) add_lengths_backward(dc, df);
   else if (p_.normalizer == Normalizer::features) add_multiple(T{1}, dc, df, p_.c_width);
-  if (!turns_x()) return map_.backward(last_x_, features_.get(), df, dx);
+  if (!turns_x()) return map_.backward(last_x_, buffers_->features.get(), df, dx);
   turned_dx_.resize(static_cast<std::size_t>(p_.head_dim));
-  map_.backward(last_x_, features_.get(), df, turned_dx_.data());
+  map_.backward(last_x_, buffers_->features.get(), df, turned_dx_.data());
   turn_back(turned_dx_.data(), dx);
 }
 
@@ -295,23 +328,23 @@ template <class T>
 void LinearRows<T>::add_lengths_backward(const T* gradient, T* to) const noexcept {
   const auto sign = [](T x) { return static_cast<T>((x > 0) - (x < 0)); };
   if (!p_.turns_features()) {
-    for (std::int64_t f = 0; f < p_.num_features; ++f) to[f] += sign(features_[f]) * gradient[f];
+    for (std::int64_t f = 0; f < p_.num_features; ++f) to[f] += sign(buffers_->features[f]) * gradient[f];
     return;
   }
   const Rotation& rotation = *p_.rotation;
   const T amplitude = static_cast<T>(rotation.amplitude());
   if (p_.rotate == Rotate::lifted) {
-    for (std::int64_t f = 0; f < p_.num_features; ++f) to[f] += amplitude * sign(features_[f]) * gradient[f];
+    for (std::int64_t f = 0; f < p_.num_features; ++f) to[f] += amplitude * sign(buffers_->features[f]) * gradient[f];
     return;
   }
   for (const Pair& pair : rotation.pairs_in()) {
-    const T u = features_[pair.first], v = features_[pair.second];
+    const T u = buffers_->features[pair.first], v = buffers_->features[pair.second];
     const T length = std::sqrt(u * u + v * v), factor = length == 0 ? T{0} : amplitude * *gradient / length;
     to[pair.first] += factor * u;
     to[pair.second] += factor * v;
     ++gradient;
   }
-  for (const std::int64_t channel : still_) to[channel] += sign(features_[channel]) * *gradient++;
+  for (const std::int64_t channel : still_) to[channel] += sign(buffers_->features[channel]) * *gradient++;
 }
 
 template std::optional<AngleBlock<float>> angle_block(const LinearProblem&, const std::optional<TokenAngles>&,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -33,13 +34,22 @@ template <class T>
 std::optional<AngleBlock<T>> angle_block(const LinearProblem& problem, const std::optional<TokenAngles>& angles,
                                          std::int64_t most_tokens);
 
+/// What features are made in: `most_rows` rows of q or of k at a time.
+template <class T>
+struct LinearBuffers {
+  LinearBuffers(const LinearProblem& problem, const FeatureRows<T>& map, std::int64_t most_rows);
+
+  AlignedArray<T> x, turned_x, features, turned, lengths;
+};
+
 /// The rows of q or of k, for one task. Refers to all its arguments.
 template <class T>
 class LinearRows {
  public:
-  /// At most `most_rows` at a time. `angles` may serve others, too; nullptr where nothing turns.
+  /// Neither `angles` (nullptr where nothing turns) nor `buffers` need be for these rows alone; but what load() gives is then
+  /// lost when others load.
   LinearRows(const LinearProblem& problem, const FeatureRows<T>& map, const ConstTensorView& x, AngleBlock<T>* angles,
-             std::int64_t most_rows);
+             std::shared_ptr<LinearBuffers<T>> buffers);
   /// One row at a time.
   LinearRows(const LinearProblem& problem, const FeatureRows<T>& map, const ConstTensorView& x,
              const std::optional<TokenAngles>& angles);
@@ -67,6 +77,7 @@ class LinearRows {
  private:
   bool turns_x() const noexcept { return p_.rotation != nullptr && !p_.turns_features(); }
   const T* read(const RowRange& rows, std::int64_t& x_step);
+  void map_and_turn(const RowRange& rows, const T* x, std::int64_t x_step) noexcept;
   /// `count` rows of the rotation's width; `to` must not be `from`.
   void turn(const RowRange& rows, const T* from, std::int64_t from_step, T* to) noexcept;
   void turn_one(const T* angles, const T* from, T* to) const noexcept;
@@ -88,9 +99,10 @@ class LinearRows {
   TensorRows<ConstTensorView> rows_;
   std::optional<AngleBlock<T>> own_angles_;
   AngleBlock<T>* angles_;
+  std::shared_ptr<LinearBuffers<T>> buffers_;
   std::optional<PairFormat> format_;  // where pairs lie as the kernel of rotate wants them
   bool reads_in_place_;
-  AlignedArray<T> x_, turned_x_, features_, turned_, lengths_;
+  bool maps_and_turns_;                    // at once
   const T* last_x_ = nullptr;              // what features were made of
   std::vector<T> d_features_, turned_dx_;  // of backward()
   std::vector<std::int64_t> still_;        // features that belong to no pair

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <optional>
 
 #include "attention/aligned_array.h"
@@ -28,8 +29,10 @@ class Steps {
         size_(std::min(num_heads, most_heads)),
         query_angles_(angle_block<T>(problem, problem.q_angles, 1)),
         key_angles_(problem.same_positions ? std::nullopt : angle_block<T>(problem, problem.k_angles, 1)),
-        query_rows_(problem, map, problem.q, angles(query_angles_), size_ * problem.heads_per_kv_head()),
-        key_rows_(problem, map, problem.k, angles(problem.same_positions ? query_angles_ : key_angles_), size_),
+        query_rows_(problem, map, problem.q, angles(query_angles_),
+                    buffers(problem, map, size_ * problem.heads_per_kv_head())),
+        key_rows_(problem, map, problem.k, angles(problem.same_positions ? query_angles_ : key_angles_),
+                  buffers(problem, map, size_)),
         value_rows_(problem.v),
         out_rows_(problem.out),
         value_(aligned_array<T>(problem.value_dim)),
@@ -46,6 +49,10 @@ class Steps {
   const LinearAttentionReport& report() const noexcept { return report_; }
 
  private:
+  static std::shared_ptr<LinearBuffers<T>> buffers(const LinearProblem& problem, const FeatureRows<T>& map,
+                                                   std::int64_t most_rows) {
+    return std::make_shared<LinearBuffers<T>>(problem, map, most_rows);
+  }
   static AngleBlock<T>* angles(std::optional<AngleBlock<T>>& block) noexcept { return block ? &*block : nullptr; }
 
   /// `count` KV heads from `kv_head` on; their sums lie side by side.

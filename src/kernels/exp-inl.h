@@ -5,6 +5,7 @@
 #include <hwy/highway.h>
 
 #include "kernels/unroll-inl.h"
+#include "kernels/vectors-inl.h"
 
 #if defined(ROTARY_EXP_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef ROTARY_EXP_INL_H
@@ -18,22 +19,15 @@ namespace rotary {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-template <class T>
-using Tag = hn::ScalableTag<T>;
-template <class T>
-using Vec = hn::Vec<Tag<T>>;
-
 /// exp(x) = 2^k (1 + r + r^2 g(r)), k = round(x / ln 2), r = x - k ln 2.
 template <class T>
 struct ExpConstants;
 
 template <>
 struct ExpConstants<float> {
-  using Bits = std::int32_t;
   static constexpr int mantissa_bits = 23;
-  static constexpr Bits bias = 127;
-  static constexpr float round_to_integer = 0x1.8p23f;  // added, it leaves k in the low bits of the sum
-  static constexpr float smallest = -86.5f;             // exp(x) and its products stay clear of subnormals
+  static constexpr float round_to_integer = 0x1.8p23f + 127;  // added, it leaves k + 127 in the low bits of the sum
+  static constexpr float smallest = -86.5f;                   // exp(x) and its products stay clear of subnormals
   static constexpr float ln2_hi = 0x1.63p-1f, ln2_lo = -0x1.bd0106p-13f;  // k * ln2_hi is exact
   // g = (e^r - 1 - r) / r^2, interpolated at Chebyshev nodes of |r| <= ln 2 / 2: e^r within 1.1e-8
   static constexpr float g[] = {0x1.6d117cp-10f, 0x1.120be2p-7f, 0x1.555518p-5f, 0x1.5554dcp-3f, 0.5f};
@@ -41,10 +35,8 @@ struct ExpConstants<float> {
 
 template <>
 struct ExpConstants<double> {
-  using Bits = std::int64_t;
   static constexpr int mantissa_bits = 52;
-  static constexpr Bits bias = 1023;
-  static constexpr double round_to_integer = 0x1.8p52;
+  static constexpr double round_to_integer = 0x1.8p52 + 1023;
   static constexpr double smallest = -706;
   static constexpr double ln2_hi = 0x1.62e42feep-1, ln2_lo = 0x1.a39ef35793c76p-33;
   // 1/13! … 1/2!: e^r within 5e-18
@@ -73,7 +65,7 @@ HWY_INLINE ExpParts<T> exp_parts(Vec<T> x) {
   Vec<T> g = hn::Set(d, Constants::g[0]);
   constexpr int degree = static_cast<int>(std::size(Constants::g)) - 1;
   unroll<degree>([&](auto i) ROTARY_LAMBDA { g = hn::MulAdd(g, r, hn::Set(d, Constants::g[i + 1])); });
-  const auto exponent = hn::ShiftLeft<Constants::mantissa_bits>(hn::Add(hn::BitCast(di, z), hn::Set(di, Constants::bias)));
+  const auto exponent = hn::ShiftLeft<Constants::mantissa_bits>(hn::BitCast(di, z));
   return {hn::BitCast(d, exponent), k, r, g};
 }
 

@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "kernels/exp-inl.h"
+#include "kernels/pairs-inl.h"
 #include "kernels/unroll-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -21,6 +22,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 template <class T>
 constexpr std::int64_t lanes = static_cast<std::int64_t>(hn::MaxLanes(Tag<T>()));
+
+constexpr std::int64_t round_up(std::int64_t n, std::int64_t unit) noexcept { return (n + unit - 1) / unit * unit; }
 
 /// The lanes of a vector from `from` on that belong to `length` numbers; the others are 0.
 template <class T>
@@ -42,20 +45,100 @@ HWY_INLINE void map(const T* x, std::int64_t length, T* out, const F& f) {
   std::copy(rest, rest + (length - i), out + i);
 }
 
-template <class T>
-void elu_plus_1(const T* x, std::int64_t length, T* out) noexcept {
-  map(x, length, out, [](Vec<T> v) ROTARY_LAMBDA {
+// ---- functions of one channel ----
+
+struct Identity {
+  template <class T>
+  static HWY_INLINE Vec<T> of(Vec<T> v) {
+    return v;
+  }
+};
+
+struct EluPlus1 {
+  template <class T>
+  static HWY_INLINE Vec<T> of(Vec<T> v) {
     const Tag<T> d;
     const Vec<T> zero = hn::Zero(d);
     const auto above = hn::Gt(v, zero);
     return hn::IfThenElse(above, hn::Add(v, hn::Set(d, T{1})), exp_of_nonpositive<T>(hn::IfThenElse(above, zero, v)));
-  });
+  }
+};
+
+struct Relu {
+  template <class T>
+  static HWY_INLINE Vec<T> of(Vec<T> v) {
+    return hn::IfThenZeroElse(hn::Lt(v, hn::Zero(Tag<T>())), v);
+  }
+};
+
+template <class Function, class T>
+void map_channels(const T* x, std::int64_t length, T* out) noexcept {
+  map(x, length, out, [](Vec<T> v) ROTARY_LAMBDA { return Function::template of<T>(v); });
 }
 
+/// Two vectors of a row that hold whole pairs: where their members begin in x, features, and turned.
 template <class T>
-void relu(const T* x, std::int64_t length, T* out) noexcept {
-  map(x, length, out, [](Vec<T> v) ROTARY_LAMBDA { return hn::IfThenZeroElse(hn::Lt(v, hn::Zero(Tag<T>())), v); });
+struct PlaceOfPairs {
+  const T *x_u, *x_v;
+  T *features_u, *features_v, *turned_u, *turned_v;
+};
+
+template <class Function, bool interleaved, class T>
+HWY_INLINE void map_and_turn_pairs(const PlaceOfPairs<T>& place, const T* cos, const T* sin) {
+  const Tag<T> d;
+  Members<T> x{Function::template of<T>(hn::LoadU(d, place.x_u)), Function::template of<T>(hn::LoadU(d, place.x_v))};
+  hn::StoreU(x.u, d, place.features_u);
+  hn::StoreU(x.v, d, place.features_v);
+  if constexpr (interleaved) x = zip<T>(x);
+  x = turn_fused<T>(x, hn::LoadU(d, cos), hn::LoadU(d, sin));
+  if constexpr (interleaved) x = zip<T>(x);
+  hn::StoreU(x.u, d, place.turned_u);
+  hn::StoreU(x.v, d, place.turned_v);
 }
+
+/// `count` pairs, too few for vectors, through a buffer.
+template <class Function, bool interleaved, class T>
+HWY_INLINE void map_and_turn_rest(const PlaceOfPairs<T>& place, std::int64_t count, const T* cos, const T* sin) {
+  HWY_ALIGN T x[2 * lanes<T>] = {}, features[2 * lanes<T>], turned[2 * lanes<T>];
+  const std::int64_t first = interleaved ? 2 * count : count;  // the rest of pairs in halves lies apart
+  std::copy_n(place.x_u, first, x);
+  if constexpr (!interleaved) std::copy_n(place.x_v, count, x + lanes<T>);
+  const PlaceOfPairs<T> buffer{x, x + lanes<T>, features, features + lanes<T>, turned, turned + lanes<T>};
+  map_and_turn_pairs<Function, interleaved>(buffer, cos, sin);
+  std::copy_n(features, first, place.features_u);
+  std::copy_n(turned, first, place.turned_u);
+  if constexpr (!interleaved) {
+    std::copy_n(buffer.features_v, count, place.features_v);
+    std::copy_n(buffer.turned_v, count, place.turned_v);
+  }
+}
+
+template <class Function, bool interleaved, class T>
+void map_and_turn_rows(const RowsToMapAndTurn<T>& rows) noexcept {
+  const std::int64_t num_pairs = rows.num_pairs, second = interleaved ? lanes<T> : num_pairs;
+  for (std::int64_t i = 0; i < rows.rows; ++i) {
+    const T* const x = rows.x + i * rows.x_step;
+    T *const features = rows.features + i * 2 * num_pairs, *const turned = rows.turned + i * 2 * num_pairs;
+    const T *const cos = rows.arranged + i * rows.arranged_step, *const sin = cos + round_up(num_pairs, lanes<T>);
+    for (std::int64_t j = 0; j < num_pairs; j += lanes<T>) {
+      const std::int64_t u = interleaved ? 2 * j : j, v = u + second;
+      const PlaceOfPairs<T> place{x + u, x + v, features + u, features + v, turned + u, turned + v};
+      if (j + lanes<T> <= num_pairs) map_and_turn_pairs<Function, interleaved>(place, cos + j, sin + j);
+      else map_and_turn_rest<Function, interleaved>(place, num_pairs - j, cos + j, sin + j);
+    }
+  }
+}
+
+template <class Function, class T>
+void map_and_turn(const RowsToMapAndTurn<T>& rows) noexcept {
+  if (rows.interleaved) map_and_turn_rows<Function, true>(rows);
+  else map_and_turn_rows<Function, false>(rows);
+}
+
+template <class Function, class T>
+constexpr ChannelMap<T> channel_map = {map_channels<Function, T>, map_and_turn<Function, T>};
+
+// ---- exponents ----
 
 template <class T>
 T largest(const T* x, std::int64_t length, T least) noexcept {
@@ -77,6 +160,8 @@ template <class T>
 void exp_below(T largest, T* x, std::int64_t length) noexcept {
   map(x, length, x, [=](Vec<T> v) ROTARY_LAMBDA { return exp_of_nonpositive<T>(hn::Sub(v, hn::Set(Tag<T>(), largest))); });
 }
+
+// ---- denominators ----
 
 /// Of `vectors` vectors of features from the given one on: chains of additions side by side.
 template <int vectors, class T>
@@ -168,8 +253,15 @@ void divide(const RowsToDivide<T>& rows) noexcept {
 
 template <class T>
 const LinearKernels<T>* kernels() noexcept {
-  static constexpr LinearKernels<T> table = {elu_plus_1<T>, relu<T>, largest<T>,     exp_below<T>,
-                                             add_up<T>,     dots<T>, reciprocals<T>, divide<T>};
+  static constexpr LinearKernels<T> table = {channel_map<Identity, T>,
+                                             channel_map<EluPlus1, T>,
+                                             channel_map<Relu, T>,
+                                             largest<T>,
+                                             exp_below<T>,
+                                             add_up<T>,
+                                             dots<T>,
+                                             reciprocals<T>,
+                                             divide<T>};
   return &table;
 }
 

@@ -36,14 +36,32 @@ struct RowsToDivide {
   std::int64_t out_step;
 };
 
+/// Features that are a function of one channel each, and the same rows turned: pairs fill the row.
+template <class T>
+struct RowsToMapAndTurn {
+  std::int64_t rows, num_pairs;
+  bool interleaved;  ///< pairs (2j, 2j + 1), not (j, j + num_pairs)
+  const T* x;
+  std::int64_t x_step;
+  const T* arranged;  ///< as arrange() of rotate.h makes it
+  std::int64_t arranged_step;
+  T *features, *turned;  ///< rows side by side
+};
+
+/// A function of one channel, for runs of channels.
+template <class T>
+struct ChannelMap {
+  void (*map)(const T* x, std::int64_t length, T* out) noexcept;
+  void (*map_and_turn)(const RowsToMapAndTurn<T>& rows) noexcept;
+};
+
 /// T is float or double. exp is within 2 ulp, and 0 below 1e-37 (float) or 1e-306 (double). No row's bits depend on others
 /// that come after it, or on how many there are.
 template <class T>
 struct LinearKernels {
-  /// x + 1 above 0, else exp(x).
-  void (*elu_plus_1)(const T* x, std::int64_t length, T* out) noexcept;
-  /// x above 0, else 0; a NaN stays one.
-  void (*relu)(const T* x, std::int64_t length, T* out) noexcept;
+  ChannelMap<T> identity;
+  ChannelMap<T> elu_plus_1;  ///< x + 1 above 0, else exp(x)
+  ChannelMap<T> relu;        ///< x above 0, else 0; a NaN stays one
   /// The largest of x and `least`; a NaN shows unless larger numbers follow.
   T (*largest)(const T* x, std::int64_t length, T least) noexcept;
   /// x = exp(x - largest), where no x is above `largest`.

@@ -23,6 +23,9 @@ using Whole = hn::ScalableTag<T>;
 /// 128 bits, for columns that fill no whole vector.
 template <class T>
 using Short = hn::CappedTag<T, 16 / sizeof(T)>;
+/// 256 bits where there are.
+template <class T>
+using Middle = hn::CappedTag<T, 32 / sizeof(T)>;
 template <class T>
 using Single = hn::CappedTag<T, 1>;
 
@@ -36,91 +39,115 @@ constexpr int block_rows = 8;
 constexpr int block_rows = 4;
 #endif
 
-/// Lines that lie side by side.
-struct Run {
-  std::uintptr_t line, end;  ///< equal: none
+/// The lines to fetch next, and when to ask for others.
+struct Lines {
+  std::uintptr_t next, step, end;
 };
 
-/// What is still to be fetched of some rows.
-class RunsAhead {
+/// What is still to be fetched of some rows; after that one line that is at hand, again and again.
+class LinesAhead {
  public:
-  RunsAhead(const RowsAhead* rows, int count) : rows_(rows), end_(rows + count) { next(); }
+  LinesAhead(const RowsAhead* rows, int count) : rows_(rows), end_(rows + count) { next(); }
 
-  Run run() const noexcept { return run_; }
-  void keep(Run run) noexcept { run_ = run; }
+  Lines lines() const noexcept { return lines_; }
+  void keep(const Lines& lines) noexcept { lines_ = lines; }
 
-  HWY_NOINLINE Run next() noexcept {
+  HWY_NOINLINE Lines next() noexcept {
     while (rows_ != end_ && row_ == rows_->rows) {
       ++rows_;
       row_ = 0;
     }
-    if (rows_ == end_) return run_ = {0, 0};
+    if (rows_ == end_) return lines_ = {reinterpret_cast<std::uintptr_t>(this), 0, ~std::uintptr_t{0}};
     const std::uintptr_t line = rows_->first + static_cast<std::uintptr_t>(row_++ * rows_->step_bytes);
-    return run_ = {line, line + static_cast<std::uintptr_t>(rows_->row_bytes)};
+    return lines_ = {line, 256, line + static_cast<std::uintptr_t>(rows_->row_bytes)};
   }
 
  private:
   const RowsAhead *rows_, *end_;
   std::int64_t row_ = 0;
-  Run run_ = {0, 0};
+  Lines lines_ = {};
 };
 
-HWY_INLINE void fetch(Run& run, RunsAhead& ahead) {
+/// Four lines, maybe some past the end of a row: counting each would cost more.
+HWY_INLINE void fetch(Lines& lines, LinesAhead& ahead) {
   // NOLINTNEXTLINE(performance-no-int-to-ptr): see RowsAhead
-  __builtin_prefetch(reinterpret_cast<const void*>(run.line), 0, 2);
-  run.line += 64;
-  if (run.line >= run.end) run = ahead.next();
+  const auto* const line = reinterpret_cast<const char*>(lines.next);
+  unroll<4>([&](auto i) ROTARY_LAMBDA { __builtin_prefetch(line + 64 * i, 0, 2); });
+  lines.next += lines.step;
+  if (lines.next >= lines.end) lines = ahead.next();
 }
 
-/// `rows` rows and `vectors` vectors of columns from the given ones on.
-template <int rows, int vectors, class D, class T>
-HWY_INLINE void multiply_block(const Product<T>& p, std::int64_t row, std::int64_t column, RunsAhead& ahead) {
-  const D d;
-  const T* const x = p.x + row * p.x_step;
-  T* const out = p.out + row * p.out_step + column;
+/// Sums of `rows` rows and `vectors` vectors of columns, which stay in registers.
+template <int rows, int vectors, class D>
+struct BlockOfSums {
   hn::Vec<D> sums[rows * vectors];
-  unroll<rows>([&](auto r) ROTARY_LAMBDA {
-    unroll<vectors>([&](auto v) ROTARY_LAMBDA {
-      sums[r * vectors + v] = p.adds ? hn::LoadU(d, out + r * p.out_step + v * lanes<D>) : hn::Zero(d);
-    });
-  });
-  const T* y = p.y + column;
-  const auto take = [&](std::int64_t at, auto first) ROTARY_LAMBDA {
+
+  /// Adds, to rows from `first` on, x[r][0] times a row of y.
+  template <int first, class T>
+  HWY_INLINE void take(const T* x, std::int64_t x_step, const T* y) {
+    const D d;
     hn::Vec<D> from[vectors];
     unroll<vectors>([&](auto v) ROTARY_LAMBDA { from[v] = hn::LoadU(d, y + v * lanes<D>); });
     unroll<rows - first>([&](auto i) ROTARY_LAMBDA {
       constexpr int r = first + i;
-      const hn::Vec<D> factor = hn::Set(d, x[r * p.x_step + at]);
+      const hn::Vec<D> factor = hn::Set(d, x[r * x_step]);
       unroll<vectors>([&](auto v)
                           ROTARY_LAMBDA { sums[r * vectors + v] = hn::MulAdd(factor, from[v], sums[r * vectors + v]); });
     });
-    y += p.y_step;
-  };
-  const std::int64_t shared = p.lower ? row : p.inner;  // by all rows of the block
-  std::int64_t n = 0;
-  Run run = ahead.run();
-  for (; n < shared && run.line != run.end; ++n) {
-    fetch(run, ahead);
-    take(n, std::integral_constant<int, 0>());
   }
-  ahead.keep(run);
-  for (; n < shared; ++n) take(n, std::integral_constant<int, 0>());
-  if (p.lower) unroll<rows>([&](auto r) ROTARY_LAMBDA { take(row + r, r); });
-  if (p.factors != nullptr) {
+
+  /// `inner` of them for all rows. Few rounds, so that their end is foreseen.
+  template <class T, class Meanwhile>
+  HWY_INLINE void take_all(const T* x, std::int64_t x_step, const T* y, std::int64_t y_step, std::int64_t inner,
+                           const Meanwhile& meanwhile) {
+    std::int64_t n = 0;
+    for (; n + 4 <= inner; n += 4, x += 4, y += 4 * y_step) {
+      meanwhile();
+      unroll<4>([&](auto i) ROTARY_LAMBDA { take<0>(x + i, x_step, y + i * y_step); });
+    }
+    for (; n < inner; ++n, ++x, y += y_step) take<0>(x, x_step, y);
+  }
+
+  /// f(sum, row, offset of its first column).
+  template <class F>
+  HWY_INLINE void each(const F& f) {
     unroll<rows>([&](auto r) ROTARY_LAMBDA {
-      const hn::Vec<D> factor = hn::Set(d, p.factors[row + r]);
-      unroll<vectors>([&](auto v) ROTARY_LAMBDA { sums[r * vectors + v] = hn::Mul(sums[r * vectors + v], factor); });
+      unroll<vectors>([&](auto v) ROTARY_LAMBDA { f(sums[r * vectors + v], r, v * lanes<D>); });
     });
   }
-  unroll<rows>([&](auto r) ROTARY_LAMBDA {
-    unroll<vectors>([&](auto v)
-                        ROTARY_LAMBDA { hn::StoreU(sums[r * vectors + v], d, out + r * p.out_step + v * lanes<D>); });
-  });
+};
+
+/// `rows` rows and `vectors` vectors of columns from the given ones on.
+template <int rows, int vectors, class D, class T>
+HWY_INLINE void multiply_block(const Product<T>& p, std::int64_t row, std::int64_t column, LinesAhead& ahead) {
+  const D d;
+  T* const out = p.out + row * p.out_step + column;
+  const std::int64_t out_step = p.out_step;
+  BlockOfSums<rows, vectors, D> block;
+  if (p.adds) block.each([&](auto& sum, auto r, auto v) ROTARY_LAMBDA { sum = hn::LoadU(d, out + r * out_step + v); });
+  else block.each([&](auto& sum, auto, auto) ROTARY_LAMBDA { sum = hn::Zero(d); });
+
+  Lines lines = ahead.lines();
+  block.take_all(p.x + row * p.x_step, p.x_step, p.y + column, p.y_step, p.inner,
+                 [&]() ROTARY_LAMBDA { fetch(lines, ahead); });
+  ahead.keep(lines);
+  if (p.lower != nullptr) {
+    const std::int64_t x_step = p.lower->x_step, y_step = p.lower->y_step;
+    const T *const x = p.lower->x + row * x_step, *const y = p.lower->y + column;
+    block.take_all(x, x_step, y, y_step, row, []() ROTARY_LAMBDA {});
+    unroll<rows>([&](auto r) ROTARY_LAMBDA { block.template take<r>(x + row + r, x_step, y + (row + r) * y_step); });
+  }
+  if (p.factors != nullptr) {
+    const T* const factors = p.factors + row;
+    block.each([&](auto& sum, auto r, auto) ROTARY_LAMBDA { sum = hn::Mul(sum, hn::Set(d, factors[r])); });
+  }
+  block.each([&](auto& sum, auto r, auto v) ROTARY_LAMBDA { hn::StoreU(sum, d, out + r * out_step + v); });
 }
 
-/// Some columns of all blocks of rows, so that what is read of y is at hand for the next rows.
+/// Some columns of all blocks of rows, so that what is read of y is at hand for the next rows. A function by itself, and `p` a
+/// copy: what no store can change stays in registers from block to block.
 template <int vectors, class D, class T>
-HWY_INLINE void multiply_columns(const Product<T>& p, std::int64_t column, RunsAhead& ahead) {
+HWY_NOINLINE void multiply_columns(const Product<T> p, std::int64_t column, LinesAhead& ahead) {
   for (std::int64_t row = 0; row + block_rows <= p.rows; row += block_rows) {
     const std::int64_t end = p.up_to_diagonal ? row + block_rows : p.columns;
     if (column >= end) continue;
@@ -135,7 +162,7 @@ HWY_INLINE void multiply_columns(const Product<T>& p, std::int64_t column, RunsA
 }
 
 template <class T>
-HWY_INLINE void multiply_blocks(const Product<T>& p, RunsAhead& ahead) {
+HWY_INLINE void multiply_blocks(const Product<T>& p, LinesAhead& ahead) {
   constexpr std::int64_t whole = lanes<Whole<T>>, part = lanes<Short<T>>;
   std::int64_t column = 0;
   for (; column + 2 * whole <= p.columns; column += 2 * whole) multiply_columns<2, Whole<T>>(p, column, ahead);
@@ -145,7 +172,7 @@ HWY_INLINE void multiply_blocks(const Product<T>& p, RunsAhead& ahead) {
 }
 
 template <class T>
-HWY_INLINE void multiply_row(const Product<T>& p, std::int64_t row, RunsAhead& ahead) {
+HWY_INLINE void multiply_row(const Product<T>& p, std::int64_t row, LinesAhead& ahead) {
   constexpr std::int64_t whole = lanes<Whole<T>>, part = lanes<Short<T>>;
   std::int64_t column = 0;
   for (; column + 4 * whole <= p.columns; column += 4 * whole) multiply_block<1, 4, Whole<T>>(p, row, column, ahead);
@@ -156,83 +183,78 @@ HWY_INLINE void multiply_row(const Product<T>& p, std::int64_t row, RunsAhead& a
 
 template <class T>
 void multiply(const Product<T>& p) noexcept {
-  RunsAhead ahead(p.ahead, p.num_ahead);
+  LinesAhead ahead(p.ahead, p.num_ahead);
   multiply_blocks(p, ahead);
   for (std::int64_t row = p.rows / block_rows * block_rows; row < p.rows; ++row) multiply_row(p, row, ahead);
 }
 
-// ---- as many rows as D has lanes, of as many columns as a short vector has ----
+// ---- squares of as many rows as a vector has lanes ----
 
-/// Rows that become lanes, a short vector of each: the first ones, and in the upper half of a longer vector those after them.
-template <class D, class T>
-HWY_INLINE hn::Vec<D> load_side_by_side(const T* row, std::int64_t step) {
-  if constexpr (lanes<D> == lanes<Short<T>>) {
-    return hn::LoadU(D(), row);
-  } else {
+/// Swaps, between two vectors, the lanes of x whose number has the bit `step` and those of y whose number has it not.
+template <int step, class D, class V = hn::Vec<D>>
+HWY_INLINE void exchange(V& x, V& y) {
 #if HWY_TARGET != HWY_SCALAR
-    const hn::Half<D> half;
-    return hn::Combine(D(), hn::LoadU(half, row + lanes<Short<T>> * step), hn::LoadU(half, row));
-#endif
+  const D d;
+  const V x0 = x;
+  constexpr std::size_t bytes = step * sizeof(hn::TFromD<D>);
+  if constexpr (bytes == 4) {
+    const V crossed = hn::Shuffle2301(hn::OddEven(x0, y));
+    x = hn::OddEven(crossed, x0);
+    y = hn::OddEven(y, crossed);
+  } else if constexpr (bytes == 8) {
+    const hn::Repartition<double, D> wide;
+    const auto a = hn::BitCast(wide, x0), b = hn::BitCast(wide, y);
+    x = hn::BitCast(d, hn::InterleaveLower(wide, a, b));
+    y = hn::BitCast(d, hn::InterleaveUpper(wide, a, b));
+  } else if constexpr (bytes == 16) {
+    x = hn::OddEvenBlocks(hn::SwapAdjacentBlocks(y), x0);
+    y = hn::OddEvenBlocks(y, hn::SwapAdjacentBlocks(x0));
+  } else {
+    x = hn::ConcatLowerLower(d, y, x0);
+    y = hn::ConcatUpperUpper(d, y, x0);
   }
-}
-
-#if HWY_TARGET == HWY_SCALAR
-template <class D, class T>
-HWY_INLINE void transpose_strip(const T* x, std::int64_t, T* out, std::int64_t) {
-  *out = *x;
-}
-template <class T>
-using Strip = Short<T>;
-#else
-template <class D>
-HWY_INLINE void transpose_strip(const float* x, std::int64_t x_step, float* out, std::int64_t out_step) {
-  const D d;
-  const hn::RepartitionToWide<D> two;
-  const auto row = [&](int i) ROTARY_LAMBDA { return load_side_by_side<D>(x + i * x_step, x_step); };
-  const auto r0 = row(0), r1 = row(1), r2 = row(2), r3 = row(3);
-  const auto pairs = [&](auto a, auto b) ROTARY_LAMBDA { return hn::BitCast(two, hn::InterleaveLower(d, a, b)); };
-  const auto upper = [&](auto a, auto b) ROTARY_LAMBDA { return hn::BitCast(two, hn::InterleaveUpper(d, a, b)); };
-  const auto low01 = pairs(r0, r1), low23 = pairs(r2, r3), high01 = upper(r0, r1), high23 = upper(r2, r3);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(two, low01, low23)), d, out);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(two, low01, low23)), d, out + out_step);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(two, high01, high23)), d, out + 2 * out_step);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(two, high01, high23)), d, out + 3 * out_step);
-}
-
-template <class D>
-HWY_INLINE void transpose_strip(const double* x, std::int64_t x_step, double* out, std::int64_t out_step) {
-  const D d;
-  const auto r0 = load_side_by_side<D>(x, x_step), r1 = load_side_by_side<D>(x + x_step, x_step);
-  hn::StoreU(hn::InterleaveLower(d, r0, r1), d, out);
-  hn::StoreU(hn::InterleaveUpper(d, r0, r1), d, out + out_step);
-}
-
-/// 256 bits where there are.
-template <class T>
-using Strip = hn::CappedTag<T, 32 / sizeof(T)>;
 #endif
+}
 
-/// Of the rows from `first` on all that D divides, and of all columns those that a short vector divides. Returns the row after.
+/// Where a row and the one `step` below meet.
+template <int step, int rows, class D>
+HWY_INLINE void exchange_all(hn::Vec<D>* row) {
+  unroll<rows>([&](auto r) ROTARY_LAMBDA {
+    if constexpr ((r & step) == 0) exchange<step, D>(row[r], row[r + step]);
+  });
+  if constexpr (2 * step < rows) exchange_all<2 * step, rows, D>(row);
+}
+
 template <class D, class T>
-HWY_INLINE std::int64_t transpose_strips(const T* x, std::int64_t first, std::int64_t rows, std::int64_t columns, T* out,
-                                         std::int64_t out_step) {
-  const std::int64_t end = first + (rows - first) / lanes<D> * lanes<D>;
-  for (std::int64_t c = 0; c + lanes<Short<T>> <= columns; c += lanes<Short<T>>) {
-    for (std::int64_t r = first; r < end; r += lanes<D>) {
-      transpose_strip<D>(x + r * columns + c, columns, out + c * out_step + r, out_step);
+HWY_INLINE void transpose_square(const T* x, std::int64_t x_step, T* out, std::int64_t out_step) {
+  constexpr int side = static_cast<int>(lanes<D>);
+  hn::Vec<D> row[side];
+  unroll<side>([&](auto r) ROTARY_LAMBDA { row[r] = hn::LoadU(D(), x + r * x_step); });
+  if constexpr (side > 1) exchange_all<1, side, D>(row);
+  unroll<side>([&](auto r) ROTARY_LAMBDA { hn::StoreU(row[r], D(), out + r * out_step); });
+}
+
+/// In squares of D; what they leave at the right and below, in those of the shorter ones.
+template <class D, class... Shorter, class T>
+HWY_INLINE void transpose_by(const T* x, std::int64_t x_step, std::int64_t rows, std::int64_t columns, T* out,
+                             std::int64_t out_step) {
+  constexpr std::int64_t side = lanes<D>;
+  const std::int64_t whole_rows = rows / side * side, whole_columns = columns / side * side;
+  for (std::int64_t c = 0; c < whole_columns; c += side) {
+    for (std::int64_t r = 0; r < whole_rows; r += side) {
+      transpose_square<D>(x + r * x_step + c, x_step, out + c * out_step + r, out_step);
     }
   }
-  return end;
+  if constexpr (sizeof...(Shorter) > 0) {
+    transpose_by<Shorter...>(x + whole_columns, x_step, rows, columns - whole_columns, out + whole_columns * out_step,
+                             out_step);
+    transpose_by<Shorter...>(x + whole_rows * x_step, x_step, rows - whole_rows, whole_columns, out + whole_rows, out_step);
+  }
 }
 
 template <class T>
 void transpose(const T* x, std::int64_t rows, std::int64_t columns, T* out, std::int64_t out_step) noexcept {
-  const std::int64_t whole_columns = columns / lanes<Short<T>> * lanes<Short<T>>;
-  std::int64_t whole_rows = transpose_strips<Strip<T>>(x, 0, rows, columns, out, out_step);
-  whole_rows = transpose_strips<Short<T>>(x, whole_rows, rows, columns, out, out_step);
-  for (std::int64_t r = 0; r < rows; ++r) {
-    for (std::int64_t c = r < whole_rows ? whole_columns : 0; c < columns; ++c) out[c * out_step + r] = x[r * columns + c];
-  }
+  transpose_by<Whole<T>, Middle<T>, Short<T>, Single<T>>(x, columns, rows, columns, out, out_step);
 }
 
 /// `vectors` vectors of values from the given one on.

@@ -9,8 +9,17 @@
 
 namespace rotary {
 
-/// out = x y, or out += x y, and then times a factor per row. Steps count elements from row to row. The sum of an element runs
-/// over x in order.
+/// x y of which row i takes the first i + 1 of the inner ones; the others are not looked at.
+template <class T>
+struct LowerProduct {
+  const T* x;  ///< [rows][rows]
+  std::int64_t x_step;
+  const T* y;  ///< [rows][columns]
+  std::int64_t y_step;
+};
+
+/// out = x y, or out += x y, then plus the lower product, and then times a factor per row. Steps count elements from row to
+/// row. The sum of an element runs over x in order.
 template <class T>
 struct Product {
   std::int64_t rows, inner, columns;
@@ -21,9 +30,9 @@ struct Product {
   T* out;  ///< [rows][columns]
   std::int64_t out_step;
   bool adds = true;             ///< to what out holds
-  bool lower = false;           ///< row i takes the first i + 1 of the inner ones; the others are not looked at
   bool up_to_diagonal = false;  ///< of row i the first i + 1 columns are wanted; the others may be left as they are
-  const T* factors = nullptr;   ///< of each row; nullptr: all 1
+  const LowerProduct<T>* lower = nullptr;  ///< nullptr: none
+  const T* factors = nullptr;              ///< of each row; nullptr: all 1
   const RowsAhead* ahead = nullptr;
   int num_ahead = 0;
 };

@@ -15,24 +15,12 @@
 
 #include "kernels/dispatch.h"
 #include "kernels/float16-inl.h"
+#include "kernels/pairs-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace rotary {
 namespace HWY_NAMESPACE {
 namespace {
-
-namespace hn = hwy::HWY_NAMESPACE;
-
-template <class Lane>
-using Tag = hn::ScalableTag<Lane>;
-template <class Lane>
-using Vec = hn::Vec<Tag<Lane>>;
-
-/// Two vectors of pairs: the first and the second members.
-template <class Lane>
-struct Members {
-  Vec<Lane> u, v;
-};
 
 // ---- the rotation of a vector of pairs ----
 
@@ -62,7 +50,7 @@ HWY_INLINE Vec<Lane> rounded(Vec<Lane> value) {
 template <Rounding rounding, class Lane>
 HWY_INLINE Members<Lane> turn(Members<Lane> x, Vec<Lane> c, Vec<Lane> s) {
   if constexpr (rounding == Rounding::fused) {
-    return {hn::MulSub(x.u, c, hn::Mul(x.v, s)), hn::MulAdd(x.u, s, hn::Mul(x.v, c))};
+    return turn_fused<Lane>(x, c, s);
   } else if constexpr (rounding == Rounding::always_fused) {
     return {fused_multiply_add<Lane>(x.u, c, hn::Neg(hn::Mul(x.v, s))), fused_multiply_add<Lane>(x.u, s, hn::Mul(x.v, c))};
   } else {
@@ -70,32 +58,6 @@ HWY_INLINE Members<Lane> turn(Members<Lane> x, Vec<Lane> c, Vec<Lane> s) {
     return {rounded<rounding, Lane>(hn::Sub(product(x.u, c), product(x.v, s))),
             rounded<rounding, Lane>(hn::Add(product(x.v, c), product(x.u, s)))};
   }
-}
-
-// ---- pairs that lie interleaved ----
-
-/// Sorts two vectors of interleaved pairs into members, and back. Within 128-bit blocks, so that it costs little: lane 2i
-/// of the result is pair i of the first vector, lane 2i + 1 pair i of the second.
-template <class Lane>
-HWY_INLINE Members<Lane> zip(Members<Lane> x) {
-#if HWY_TARGET == HWY_SCALAR
-  return x;
-#else
-  const Tag<Lane> d;
-  if constexpr (sizeof(Lane) == 8) return {hn::InterleaveLower(d, x.u, x.v), hn::InterleaveUpper(d, x.u, x.v)};
-  else return {hn::OddEven(hn::DupEven(x.v), x.u), hn::OddEven(x.v, hn::DupOdd(x.u))};
-#endif
-}
-
-/// Brings cos or sin of one vector of pairs into the order of zip().
-template <class Lane>
-HWY_INLINE void arrange_for_zip(const Lane* from, Lane* to) {
-#if HWY_TARGET == HWY_SCALAR
-  *to = *from;
-#else
-  const hn::Half<Tag<Lane>> half;
-  hn::StoreInterleaved2(hn::LoadU(half, from), hn::LoadU(half, from + hn::Lanes(half)), half, to);
-#endif
 }
 
 // ---- chunks: the pairs that are turned at once, per dtype and layout ----
