@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "filled.h"
 #include "rotary/frequencies.hpp"
 #include "rotary/linear_attention.hpp"
 
@@ -82,26 +83,24 @@ class LinearMethod {
 class Inputs {
  public:
   Inputs(std::int64_t heads, std::int64_t length)
-      : heads_(heads),
-        length_(length),
-        q_(numbers(heads * length * width, 1)),
-        k_(numbers(heads * length * width, 2)),
-        v_(numbers(heads * length * width, 3)),
-        out_(q_.size()) {}
+      : q_(tensor(heads, length, 1)),
+        k_(tensor(heads, length, 2)),
+        v_(tensor(heads, length, 3)),
+        out_(tensor(heads, length, 4)) {}
 
-  ConstTensorView q() const { return view(q_); }
-  ConstTensorView k() const { return view(k_); }
-  ConstTensorView v() const { return view(v_); }
-  TensorView out() const { return {out_.data(), "HSD", {heads_, length_, width}}; }
+  ConstTensorView q() const { return q_; }
+  ConstTensorView k() const { return k_; }
+  ConstTensorView v() const { return v_; }
+  TensorView out() const { return out_; }
 
   void attend(const LinearAttentionOptions& options) const { linear_attention(q(), k(), v(), out(), options); }
 
  private:
-  ConstTensorView view(const std::vector<float>& x) const { return {x.data(), "HSD", {heads_, length_, width}}; }
+  static Filled tensor(std::int64_t heads, std::int64_t length, unsigned seed) {
+    return Filled(DType::f32, "HSD", {heads, length, width}, seed);
+  }
 
-  std::int64_t heads_, length_;
-  std::vector<float> q_, k_, v_;
-  mutable std::vector<float> out_;
+  Filled q_, k_, v_, out_;
 };
 
 }  // namespace rotary::bench
