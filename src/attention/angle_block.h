@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
-#include <vector>
 
 #include "attention/aligned_array.h"
 #include "kernels/rotate.h"
@@ -22,8 +21,7 @@ class AngleBlock {
         num_pairs_(angles.rotation().num_pairs()),
         step_(format ? arranged_size(*format) : 2 * num_pairs_),
         most_tokens_(most_tokens),
-        pairs_(static_cast<std::size_t>(format ? 2 * num_pairs_ : 0)),
-        rows_(aligned_array<T>(most_tokens * step_)) {}
+        rows_(aligned_array<T>(most_tokens * step_ + (format ? 2 * num_pairs_ : 0))) {}
 
   /// Has the tokens at hand: reads them unless they are. At most `most_tokens`.
   void hold(std::int64_t row, std::int64_t first, std::int64_t count) {
@@ -39,21 +37,21 @@ class AngleBlock {
   const T* row(std::int64_t token) const noexcept { return rows_.get() + (token - first_) * step_; }
   std::int64_t step() const noexcept { return step_; }
   /// cos and then sin of every pair of the token that was read last.
-  const T* last_pairs() const noexcept { return format_ ? pairs_.data() : row(end_ - 1); }
+  const T* last_pairs() const noexcept { return format_ ? pairs() : row(end_ - 1); }
 
  private:
+  T* pairs() const noexcept { return rows_.get() + most_tokens_ * step_; }
   void read(std::int64_t row, std::int64_t token, T* to) {
-    T* const pairs = format_ ? pairs_.data() : to;
-    angles_.read(row, token, pairs, pairs + num_pairs_);
-    if (format_) arrange(*format_, pairs, pairs + num_pairs_, to);
+    T* const cos = format_ ? pairs() : to;
+    angles_.read(row, token, cos, cos + num_pairs_);
+    if (format_) arrange(*format_, cos, cos + num_pairs_, to);
   }
 
   const TokenAngles& angles_;
   std::optional<PairFormat> format_;
   std::int64_t num_pairs_, step_, most_tokens_;
   std::int64_t row_ = -1, first_ = 0, end_ = 0;
-  std::vector<T> pairs_;  // of the token that was read last
-  AlignedArray<T> rows_;
+  AlignedArray<T> rows_;  // and then the pairs of the token that was read last, where they are arranged
 };
 
 }  // namespace rotary

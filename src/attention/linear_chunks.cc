@@ -54,7 +54,7 @@ class Chunks {
         gated_(!problem.decay.empty() || map.in_exponents()),
         query_angles_(angle_block<T>(problem, problem.q_angles, block_)),
         key_angles_(problem.same_positions ? std::nullopt : angle_block<T>(problem, problem.k_angles, block_)),
-        buffers_(std::make_shared<LinearBuffers<T>>(problem, map, size_)),
+        buffers_(problem, map, size_),
         query_rows_(problem, map, problem.q, angles(query_angles_), buffers_),
         key_rows_(problem, map, problem.k, angles(problem.same_positions ? query_angles_ : key_angles_), buffers_),
         value_rows_(problem.v),
@@ -318,7 +318,7 @@ class Chunks {
   std::int64_t block_;  // tokens whose angles are at hand while heads come by
   bool gated_;
   std::optional<AngleBlock<T>> query_angles_, key_angles_;
-  std::shared_ptr<LinearBuffers<T>> buffers_;  // of keys, and then of queries
+  LinearBuffers<T> buffers_;  // of keys, and then of queries
   LinearRows<T> query_rows_, key_rows_;
   TensorRows<ConstTensorView> value_rows_;
   TensorRows<TensorView> out_rows_;

@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "attention/arena.h"
 #include "attention/row_sums.h"
 #include "kernels/linear_attention.h"
 
@@ -56,23 +57,29 @@ std::optional<AngleBlock<T>> angle_block(const LinearProblem& problem, const std
 }
 
 template <class T>
-LinearBuffers<T>::LinearBuffers(const LinearProblem& problem, const FeatureRows<T>& map, std::int64_t most_rows)
-    : x(aligned_array<T>(reads_in_place(problem.q, map) && reads_in_place(problem.k, map) ? 0
-                                                                                          : most_rows * problem.head_dim)),
-      turned_x(
-          aligned_array<T>(problem.rotation != nullptr && !problem.turns_features() ? most_rows * problem.head_dim : 0)),
-      features(aligned_array<T>(most_rows * problem.num_features)),
-      turned(aligned_array<T>(problem.turns_features() ? most_rows * problem.a_width : 0)),
-      lengths(aligned_array<T>(most_rows * length_width(problem))) {}
+LinearBuffers<T>::LinearBuffers(const LinearProblem& problem, const FeatureRows<T>& map, std::int64_t most_rows) {
+  const bool copies_x = !reads_in_place(problem.q, map) || !reads_in_place(problem.k, map);
+  const bool turns_x = problem.rotation != nullptr && !problem.turns_features();
+  const auto lay_out = [&](Arena arena) {
+    x = arena.take<T>(copies_x ? most_rows * problem.head_dim : 0);
+    turned_x = arena.take<T>(turns_x ? most_rows * problem.head_dim : 0);
+    features = arena.take<T>(most_rows * problem.num_features);
+    turned = arena.take<T>(problem.turns_features() ? most_rows * problem.a_width : 0);
+    lengths = arena.take<T>(most_rows * length_width(problem));
+    return arena.num_bytes();
+  };
+  memory_ = unset_array<std::byte>(lay_out({}));
+  lay_out(Arena(memory_[0]));
+}
 
 template <class T>
 LinearRows<T>::LinearRows(const LinearProblem& problem, const FeatureRows<T>& map, const ConstTensorView& x,
-                          AngleBlock<T>* angles, std::shared_ptr<LinearBuffers<T>> buffers)
+                          AngleBlock<T>* angles, LinearBuffers<T>& buffers)
     : p_(problem),
       map_(map),
       rows_(x),
       angles_(angles),
-      buffers_(std::move(buffers)),
+      buffers_(buffers),
       format_(kernel_format<T>(problem)),
       reads_in_place_(reads_in_place(x, map)),
       maps_and_turns_(problem.turns_features() && problem.rotate == Rotate::after_map && format_ && map.is_of_channels() &&
@@ -85,10 +92,17 @@ LinearRows<T>::LinearRows(const LinearProblem& problem, const FeatureRows<T>& ma
 template <class T>
 LinearRows<T>::LinearRows(const LinearProblem& problem, const FeatureRows<T>& map, const ConstTensorView& x,
                           const std::optional<TokenAngles>& angles)
-    : LinearRows(problem, map, x, nullptr, std::make_shared<LinearBuffers<T>>(problem, map, 1)) {
+    : LinearRows(problem, map, x, std::make_unique<LinearBuffers<T>>(problem, map, 1)) {
   if (!angles) return;
   own_angles_.emplace(*angles, format_, 1);
   angles_ = &*own_angles_;
+}
+
+template <class T>
+LinearRows<T>::LinearRows(const LinearProblem& problem, const FeatureRows<T>& map, const ConstTensorView& x,
+                          std::unique_ptr<LinearBuffers<T>> own_buffers)
+    : LinearRows(problem, map, x, nullptr, *own_buffers) {
+  own_buffers_ = std::move(own_buffers);
 }
 
 template <class T>
@@ -96,23 +110,23 @@ LinearFeatures<T> LinearRows<T>::load(const RowRange& rows, const bool* present,
   hold_angles(rows.row, rows.token, rows.tokens);
   std::int64_t x_step = 0;
   last_x_ = read(rows, x_step);
-  T* const features = buffers_->features.get();
+  T* const features = buffers_.features;
   const bool at_once = maps_and_turns_ && present == nullptr;
   if (at_once) map_and_turn(rows, last_x_, x_step);
   else map_.map(last_x_, x_step, rows.count(), features);
   if (map_.in_exponents() || present != nullptr) settle(rows.count(), present, log_scale, log_scales);
-  LinearFeatures<T> made{features, features, buffers_->lengths.get()};
+  LinearFeatures<T> made{features, features, buffers_.lengths};
   if (p_.turns_features()) {
     if (at_once) {
-    } else if (p_.rotate == Rotate::lifted) lift(rows, features, buffers_->turned.get());
-    else turn(rows, features, p_.num_features, buffers_->turned.get());
-    made.a = buffers_->turned.get();
+    } else if (p_.rotate == Rotate::lifted) lift(rows, features, buffers_.turned);
+    else turn(rows, features, p_.num_features, buffers_.turned);
+    made.a = buffers_.turned;
   }
   const std::int64_t width = length_width(p_);
   for (std::int64_t i = 0; width > 0 && i < rows.count(); ++i) {
-    lengths(features + i * p_.num_features, buffers_->lengths.get() + i * width);
+    lengths(features + i * p_.num_features, buffers_.lengths + i * width);
   }
-  if (p_.normalizer == Normalizer::pair_norms) made.c = buffers_->lengths.get();
+  if (p_.normalizer == Normalizer::pair_norms) made.c = buffers_.lengths;
   else if (p_.shares_features()) made.c = made.a;
   return made;
 }
@@ -121,7 +135,7 @@ LinearFeatures<T> LinearRows<T>::load(const RowRange& rows, const bool* present,
 template <class T>
 void LinearRows<T>::settle(std::int64_t count, const bool* present, T* log_scale, T* log_scales) noexcept {
   for (std::int64_t i = 0; i < count; ++i) {
-    T* const features = buffers_->features.get() + i * p_.num_features;
+    T* const features = buffers_.features + i * p_.num_features;
     T own = -std::numeric_limits<T>::infinity();
     T& scale = log_scale != nullptr ? *log_scale : own;
     const bool is_present = present == nullptr || present[i];
@@ -147,21 +161,21 @@ const T* LinearRows<T>::read(const RowRange& rows, std::int64_t& x_step) {
     x = rows_.template in_place<T>(rows.row, rows.token, rows.head);
     x_step = rows.heads > 1 ? rows_.head_step() : rows_.token_step();
   } else {
-    T* to = buffers_->x.get();
+    T* to = buffers_.x;
     for (std::int64_t t = 0; t < rows.tokens; ++t) {
       for (std::int64_t h = 0; h < rows.heads; ++h, to += p_.head_dim) {
         rows_.load(rows.row, rows.token + t, rows.head + h, to);
       }
     }
-    x = buffers_->x.get();
+    x = buffers_.x;
     x_step = p_.head_dim;
   }
   if (turns_x()) {
-    turn(rows, x, x_step, buffers_->turned_x.get());
-    x = buffers_->turned_x.get();
+    turn(rows, x, x_step, buffers_.turned_x);
+    x = buffers_.turned_x;
     x_step = p_.head_dim;
   }
-  if (map_.takes_scaled()) map_.scale(turns_x() ? buffers_->turned_x.get() : buffers_->x.get(), rows.count() * p_.head_dim);
+  if (map_.takes_scaled()) map_.scale(turns_x() ? buffers_.turned_x : buffers_.x, rows.count() * p_.head_dim);
   return x;
 }
 
@@ -174,8 +188,8 @@ void LinearRows<T>::map_and_turn(const RowRange& rows, const T* x, std::int64_t 
                      .x_step = x_step,
                      .arranged = angles_->row(rows.token),
                      .arranged_step = rows.heads > 1 ? 0 : angles_->step(),
-                     .features = buffers_->features.get(),
-                     .turned = buffers_->turned.get()});
+                     .features = buffers_.features,
+                     .turned = buffers_.turned});
 }
 
 template <class T>
@@ -295,9 +309,9 @@ void LinearRows<T>::backward(const T* da, const T* dc, T* dx) {
   else turn_back(da, df);
   if (p_.normalizer == Normalizer::pair_norms) add_lengths_backward(dc, df);
   else if (p_.normalizer == Normalizer::features) add_multiple(T{1}, dc, df, p_.c_width);
-  if (!turns_x()) return map_.backward(last_x_, buffers_->features.get(), df, dx);
+  if (!turns_x()) return map_.backward(last_x_, buffers_.features, df, dx);
   turned_dx_.resize(static_cast<std::size_t>(p_.head_dim));
-  map_.backward(last_x_, buffers_->features.get(), df, turned_dx_.data());
+  map_.backward(last_x_, buffers_.features, df, turned_dx_.data());
   turn_back(turned_dx_.data(), dx);
 }
 
@@ -328,29 +342,31 @@ template <class T>
 void LinearRows<T>::add_lengths_backward(const T* gradient, T* to) const noexcept {
   const auto sign = [](T x) { return static_cast<T>((x > 0) - (x < 0)); };
   if (!p_.turns_features()) {
-    for (std::int64_t f = 0; f < p_.num_features; ++f) to[f] += sign(buffers_->features[f]) * gradient[f];
+    for (std::int64_t f = 0; f < p_.num_features; ++f) to[f] += sign(buffers_.features[f]) * gradient[f];
     return;
   }
   const Rotation& rotation = *p_.rotation;
   const T amplitude = static_cast<T>(rotation.amplitude());
   if (p_.rotate == Rotate::lifted) {
-    for (std::int64_t f = 0; f < p_.num_features; ++f) to[f] += amplitude * sign(buffers_->features[f]) * gradient[f];
+    for (std::int64_t f = 0; f < p_.num_features; ++f) to[f] += amplitude * sign(buffers_.features[f]) * gradient[f];
     return;
   }
   for (const Pair& pair : rotation.pairs_in()) {
-    const T u = buffers_->features[pair.first], v = buffers_->features[pair.second];
+    const T u = buffers_.features[pair.first], v = buffers_.features[pair.second];
     const T length = std::sqrt(u * u + v * v), factor = length == 0 ? T{0} : amplitude * *gradient / length;
     to[pair.first] += factor * u;
     to[pair.second] += factor * v;
     ++gradient;
   }
-  for (const std::int64_t channel : still_) to[channel] += sign(buffers_->features[channel]) * *gradient++;
+  for (const std::int64_t channel : still_) to[channel] += sign(buffers_.features[channel]) * *gradient++;
 }
 
 template std::optional<AngleBlock<float>> angle_block(const LinearProblem&, const std::optional<TokenAngles>&,
                                                       std::int64_t);
 template std::optional<AngleBlock<double>> angle_block(const LinearProblem&, const std::optional<TokenAngles>&,
                                                        std::int64_t);
+template class LinearBuffers<float>;
+template class LinearBuffers<double>;
 template class LinearRows<float>;
 template class LinearRows<double>;
 

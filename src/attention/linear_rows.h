@@ -36,10 +36,15 @@ std::optional<AngleBlock<T>> angle_block(const LinearProblem& problem, const std
 
 /// What features are made in: `most_rows` rows of q or of k at a time.
 template <class T>
-struct LinearBuffers {
+class LinearBuffers {
+ public:
   LinearBuffers(const LinearProblem& problem, const FeatureRows<T>& map, std::int64_t most_rows);
 
-  AlignedArray<T> x, turned_x, features, turned, lengths;
+ private:
+  AlignedArray<std::byte> memory_;
+
+ public:
+  T *x, *turned_x, *features, *turned, *lengths;
 };
 
 /// The rows of q or of k, for one task. Refers to all its arguments.
@@ -49,7 +54,7 @@ class LinearRows {
   /// Neither `angles` (nullptr where nothing turns) nor `buffers` need be for these rows alone; but what load() gives is then
   /// lost when others load.
   LinearRows(const LinearProblem& problem, const FeatureRows<T>& map, const ConstTensorView& x, AngleBlock<T>* angles,
-             std::shared_ptr<LinearBuffers<T>> buffers);
+             LinearBuffers<T>& buffers);
   /// One row at a time.
   LinearRows(const LinearProblem& problem, const FeatureRows<T>& map, const ConstTensorView& x,
              const std::optional<TokenAngles>& angles);
@@ -75,6 +80,9 @@ class LinearRows {
   void backward(const T* da, const T* dc, T* dx);
 
  private:
+  LinearRows(const LinearProblem& problem, const FeatureRows<T>& map, const ConstTensorView& x,
+             std::unique_ptr<LinearBuffers<T>> own_buffers);
+
   bool turns_x() const noexcept { return p_.rotation != nullptr && !p_.turns_features(); }
   const T* read(const RowRange& rows, std::int64_t& x_step);
   void map_and_turn(const RowRange& rows, const T* x, std::int64_t x_step) noexcept;
@@ -99,7 +107,8 @@ class LinearRows {
   TensorRows<ConstTensorView> rows_;
   std::optional<AngleBlock<T>> own_angles_;
   AngleBlock<T>* angles_;
-  std::shared_ptr<LinearBuffers<T>> buffers_;
+  std::unique_ptr<LinearBuffers<T>> own_buffers_;
+  LinearBuffers<T>& buffers_;
   std::optional<PairFormat> format_;  // where pairs lie as the kernel of rotate wants them
   bool reads_in_place_;
   bool maps_and_turns_;                    // at once

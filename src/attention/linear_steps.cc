@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <memory>
 #include <optional>
 
 #include "attention/aligned_array.h"
 #include "attention/angle_block.h"
+#include "attention/arena.h"
 #include "attention/linear_divisor.h"
 #include "attention/linear_rows.h"
 #include "attention/tensor_rows.h"
@@ -29,16 +29,15 @@ class Steps {
         size_(std::min(num_heads, most_heads)),
         query_angles_(angle_block<T>(problem, problem.q_angles, 1)),
         key_angles_(problem.same_positions ? std::nullopt : angle_block<T>(problem, problem.k_angles, 1)),
-        query_rows_(problem, map, problem.q, angles(query_angles_),
-                    buffers(problem, map, size_ * problem.heads_per_kv_head())),
-        key_rows_(problem, map, problem.k, angles(problem.same_positions ? query_angles_ : key_angles_),
-                  buffers(problem, map, size_)),
+        query_buffers_(problem, map, size_ * problem.heads_per_kv_head()),
+        key_buffers_(problem, map, size_),
+        query_rows_(problem, map, problem.q, angles(query_angles_), query_buffers_),
+        key_rows_(problem, map, problem.k, angles(problem.same_positions ? query_angles_ : key_angles_), key_buffers_),
         value_rows_(problem.v),
         out_rows_(problem.out),
-        value_(aligned_array<T>(problem.value_dim)),
-        out_(aligned_array<T>(size_ * problem.heads_per_kv_head() * problem.value_dim)),
-        divisors_(aligned_array<T>(size_ * problem.heads_per_kv_head())),
-        bounds_(aligned_array<T>(problem.heads_per_kv_head())) {}
+        memory_(unset_array<std::byte>(lay_out({}))) {
+    lay_out(Arena(memory_[0]));
+  }
 
   void attend(const LinearSequence& sequence, std::int64_t row, std::int64_t begin, std::int64_t end, LinearState& state) {
     for (std::int64_t head = begin; head < end; head += size_) {
@@ -49,10 +48,15 @@ class Steps {
   const LinearAttentionReport& report() const noexcept { return report_; }
 
  private:
-  static std::shared_ptr<LinearBuffers<T>> buffers(const LinearProblem& problem, const FeatureRows<T>& map,
-                                                   std::int64_t most_rows) {
-    return std::make_shared<LinearBuffers<T>>(problem, map, most_rows);
+  std::int64_t lay_out(Arena arena) noexcept {
+    const std::int64_t queries = size_ * p_.heads_per_kv_head();
+    value_ = arena.take<T>(p_.value_dim);
+    out_ = arena.take<T>(queries * p_.value_dim);
+    divisors_ = arena.take<T>(queries);
+    bounds_ = arena.take<T>(p_.heads_per_kv_head());
+    return arena.num_bytes();
   }
+
   static AngleBlock<T>* angles(std::optional<AngleBlock<T>>& block) noexcept { return block ? &*block : nullptr; }
 
   /// `count` KV heads from `kv_head` on; their sums lie side by side.
@@ -73,7 +77,7 @@ class Steps {
                                  .b = keys.a + i * p_.a_width,
                                  .v = v,
                                  .sum = sums.numerator + i * p_.a_width * p_.value_dim,
-                                 .out = out_.get() + query * p_.value_dim,
+                                 .out = out_ + query * p_.value_dim,
                                  .joins = query + 1 == (i + 1) * heads});
       }
     }
@@ -83,21 +87,21 @@ class Steps {
   const T* value(const LinearSequence& sequence, std::int64_t kv_head) noexcept {
     const T* const place = value_rows_.template in_place<T>(sequence.row, sequence.first_key, kv_head);
     if (place != nullptr) return place;
-    value_rows_.load(sequence.row, sequence.first_key, kv_head, value_.get());
-    return value_.get();
+    value_rows_.load(sequence.row, sequence.first_key, kv_head, value_);
+    return value_;
   }
 
   /// Of the queries of the i-th KV head.
   void find_divisors(const LinearFeatures<T>& queries, const LinearSums<T>& sums, std::int64_t i) noexcept {
     const std::int64_t heads = p_.heads_per_kv_head(), first = i * heads;
-    T* const divisors = divisors_.get() + first;
+    T* const divisors = divisors_ + first;
     if (p_.normalizer == Normalizer::none) {
       std::fill_n(divisors, heads, T{1});
       report_.num_rows += heads;
       return;
     }
     kernels_.dots({heads, p_.c_width, queries.c + first * p_.c_width, sums.denominator + i * p_.c_width, 0, divisors});
-    kernels_.dots({heads, p_.m_width, queries.m + first * p_.m_width, sums.magnitude + i * p_.m_width, 0, bounds_.get()});
+    kernels_.dots({heads, p_.m_width, queries.m + first * p_.m_width, sums.magnitude + i * p_.m_width, 0, bounds_});
     for (std::int64_t h = 0; h < heads; ++h) {
       divisors[h] = checked_divisor(divisors[h], p_.m_width > 0 ? bounds_[h] : std::abs(divisors[h]), report_);
     }
@@ -107,13 +111,13 @@ class Steps {
     T* const place = out_rows_.template in_place<T>(rows.row, rows.token, rows.head);
     kernels_.divide({.rows = rows.heads,
                      .width = p_.value_dim,
-                     .x = out_.get(),
+                     .x = out_,
                      .x_step = p_.value_dim,
-                     .divisors = divisors_.get(),
-                     .out = place != nullptr ? place : out_.get(),
+                     .divisors = divisors_,
+                     .out = place != nullptr ? place : out_,
                      .out_step = place != nullptr ? out_rows_.head_step() : p_.value_dim});
     for (std::int64_t h = 0; place == nullptr && h < rows.heads; ++h) {
-      out_rows_.store(out_.get() + h * p_.value_dim, rows.row, rows.token, rows.head + h);
+      out_rows_.store(out_ + h * p_.value_dim, rows.row, rows.token, rows.head + h);
     }
   }
 
@@ -122,10 +126,12 @@ class Steps {
   const ProductKernels<T>& products_;
   std::int64_t size_;  // KV heads at a time
   std::optional<AngleBlock<T>> query_angles_, key_angles_;
+  LinearBuffers<T> query_buffers_, key_buffers_;
   LinearRows<T> query_rows_, key_rows_;
   TensorRows<ConstTensorView> value_rows_;
   TensorRows<TensorView> out_rows_;
-  AlignedArray<T> value_, out_, divisors_, bounds_;
+  AlignedArray<std::byte> memory_;
+  T *value_, *out_, *divisors_, *bounds_;
   LinearAttentionReport report_;
 };
 
