@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "clock.h"
@@ -105,8 +106,8 @@ double quantile(std::vector<double> values, double part) {
 /// Samples, taken until enough of them count.
 class Gauge {
  public:
-  Gauge(const Work& work, const std::function<double()>& limit)
-      : work_(work), limit_(limit), best_(best_pulse(threads_of(work))) {
+  Gauge(const Work& work, std::function<double()> limit)
+      : work_(work), limit_(std::move(limit)), best_(best_pulse(threads_of(work))) {
     work_.call();  // fills caches, and makes what is made once
     const double begin = seconds_now(work_);
     work_.call();
@@ -175,7 +176,7 @@ class Gauge {
   }
 
   const Work& work_;
-  const std::function<double()>& limit_;
+  std::function<double()> limit_;  // none: the rate of multiply-adds
   Pulse& best_;
   int calls_ = 1, rejected_ = 0;
   std::vector<Sample> samples_;

@@ -86,6 +86,7 @@ namespace rotary::bench {
 namespace {
 
 constexpr int num_loops = 5;
+constexpr std::size_t round_bytes = 8 * 64;  // whole rounds of every loop, with vectors up to those of AVX-512
 
 double bytes_of_pass(Traffic traffic, const std::vector<std::pair<void*, std::size_t>>& pieces) {
   double bytes = 0;
@@ -97,6 +98,7 @@ double bytes_of_pass(Traffic traffic, const std::vector<std::pair<void*, std::si
 
 MemoryRate::MemoryRate(Traffic traffic, const std::vector<std::pair<void*, std::size_t>>& pieces)
     : traffic_(traffic), pieces_(pieces) {
+  for (auto& piece : pieces_) piece.second -= piece.second % round_bytes;
   passes_ = static_cast<int>(std::clamp(1e-3 * rate(0, 2) / bytes_of_pass(traffic_, pieces_), 1.0, 1e6));
   double best[num_loops] = {};
   for (int turn = 0; turn < 3; ++turn) {

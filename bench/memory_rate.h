@@ -17,7 +17,8 @@ enum class Traffic {
 /// with and without prefetching).
 class MemoryRate {
  public:
-  /// Pieces of memory, one after the other: they must stay, and are only written in_place.
+  /// Pieces of memory, one after the other: they must stay, and are only written in_place. What is left of a piece after
+  /// the last 512 bytes that are whole is neither moved nor counted.
   MemoryRate(Traffic traffic, const std::vector<std::pair<void*, std::size_t>>& pieces);
 
   /// Bytes per second, from a run of about a millisecond or one pass.
