@@ -15,8 +15,10 @@ import os
 import pathlib
 import platform
 import re
+import shlex
 import subprocess
 import sys
+import tempfile
 import time
 
 import roofline
@@ -47,6 +49,7 @@ LIMIT = {"quick": 75, "full": 700}  # seconds after which nothing is repeated
 ROUNDS = 3  # of repeating, at most
 FULL_SPEED = 0.85  # of the best the machine has shown: a case measured at less is measured again
 SPEEDS = ("computing_then", "reading_then", "issuing_then")  # of the machine, in 10^9 per second
+LAST_LINES = 5  # of what a program has said on stderr: shown where it fails
 COLUMNS = "{:46} {:7} {:>3} {:>12} {:>6} {:>17} {:>9} {:>6} {:>6}"
 
 
@@ -110,6 +113,10 @@ def cases_in(lines):
             text = None
 
 
+def ending(status):
+    return f"signal {-status}" if status < 0 else f"exit status {status}"
+
+
 def pattern(names):
     """A filter that chooses just these."""
     return "^(" + "|".join(names) + ")(/iterations:1)?(/manual_time)?$"
@@ -119,27 +126,39 @@ class Programs:
     def __init__(self, folder, seconds):
         self.folder, self.environment = folder, os.environ | {"ROTARY_BENCH_SECONDS": str(seconds)}
 
-    def start(self, program, isa, *arguments):
-        return subprocess.Popen([self.folder / program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-                                env=self.environment | {"ROTARY_ISA": isa})
+    def lines(self, program, isa, *arguments):
+        """Yields what a program prints, as it is written; ends with a word why where it fails."""
+        failed = f"{program} has failed" + (f" with {isa}" if isa else "")
+        with tempfile.TemporaryFile() as errors:
+            try:
+                running = subprocess.Popen([self.folder / program, *arguments], stdout=subprocess.PIPE, stderr=errors, text=True,
+                                           env=self.environment | {"ROTARY_ISA": isa})
+            except OSError as error:
+                sys.exit(f"{failed}: {error}")
+            with running:
+                yield from running.stdout
+            if running.returncode != 0:
+                errors.seek(0)
+                said = errors.read().decode(errors="replace").splitlines()[-LAST_LINES:]
+                sys.exit("\n  ".join([f"{failed} ({ending(running.returncode)})", *said]))
 
     def instruction_sets(self):
         """The best two of this machine, best first."""
-        answer = self.start("limits", "", "--benchmark_format=json", "--benchmark_filter=limit/fma").communicate()[0]
+        answer = "".join(self.lines("limits", "", "--benchmark_format=json", "--benchmark_filter=limit/fma"))
         return json.loads(answer)["context"]["instruction_sets"].split()[:-3:-1]
 
     def names(self, program, isa, chosen):
-        listing = self.start(program, isa, "--benchmark_list_tests", f"--benchmark_filter={chosen}")
-        return [plain(name) for name in listing.communicate()[0].split() if re.search(chosen, name)]
+        listing = self.lines(program, isa, "--benchmark_list_tests", f"--benchmark_filter={chosen}")
+        return [plain(name) for name in "".join(listing).split() if re.search(chosen, name)]
 
     def run(self, program, isa, names):
         """Yields what Google Benchmark says of these cases, each when it is done."""
-        running, done = self.start(program, isa, "--benchmark_format=json", f"--benchmark_filter={pattern(names)}"), 0
-        for case in cases_in(running.stdout):
+        done = 0
+        for case in cases_in(self.lines(program, isa, "--benchmark_format=json", f"--benchmark_filter={pattern(names)}")):
             done += 1
             yield case
-        if running.wait() != 0 or done != len(names):
-            sys.exit(f"{program} has failed with {isa}")
+        if done != len(names):
+            sys.exit(f"{program} has measured {done} of {len(names)} cases with {isa}")
 
 
 def machine():
@@ -281,7 +300,7 @@ def main(arguments):
     parser.add_argument("--isa", default="", help="instruction sets; the first counts as the best (default: the best two)")
     parser.add_argument("--only", default="", help="cases whose name has this regular expression in it")
     options = parser.parse_args(arguments)
-    about = header(options.programs, "make bench QUICK=1" if options.quick else "make bench")
+    about = header(options.programs, shlex.join(["bench/run.py", *arguments]))
     options.out.mkdir(parents=True, exist_ok=True)
     begin = time.monotonic()
     programs = Programs(options.programs, SECONDS["quick" if options.quick else "full"])

@@ -11,7 +11,8 @@ import run
 
 MEASURED = {"name": "prefill/float32/d128/2048/1/iterations:1/manual_time", "label": "avx512 GFLOP/s", "threads": 1.0,
             "median_ns": 2e6, "figure": 150.0, "limit": 180.0, "percent_of_limit": 83.3, "target_percent": 88.0,
-            "spread_percent": 2.0, "samples": 5.0, "rejected": 1.0, "computing_then": 178.0, "reading_then": 240.0, "issuing_then": 10.0, "operations": 3e8, "bytes": 1e6}
+            "spread_percent": 2.0, "samples": 5.0, "rejected": 1.0, "computing_then": 178.0, "reading_then": 240.0,
+            "issuing_then": 10.0, "operations": 3e8, "bytes": 1e6}
 LONG = MEASURED | {"name": "prefill/float32/d128/8192/1"}
 LIMITS = [{"name": "limit/fma", "label": "avx512 GFLOP/s", "threads": 1.0, "median_ns": 5.0, "figure": 180.0},
           {"name": "limit/in-place/1024", "label": "avx512 GB/s", "threads": 1.0, "median_ns": 5.0, "figure": 85.0},
@@ -72,6 +73,47 @@ class Run(unittest.TestCase):
     def test_quick_names_match_whole_names(self):
         self.assertRegex("limit/fma", run.pattern(run.QUICK))
         self.assertNotRegex("rotate/float32/half/HSD/table/512", run.pattern(run.QUICK))
+
+
+class Programs(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.programs = run.Programs(self.folder, 0.1)
+
+    def write(self, name, script):
+        (self.folder / name).write_text(f"#!/bin/sh\n{script}\n")
+        (self.folder / name).chmod(0o755)
+
+    def last_words(self, call):
+        with self.assertRaises(SystemExit) as caught:
+            call()
+        return caught.exception.code
+
+    def test_the_best_two_instruction_sets_are_those_named_last(self):
+        self.write("limits", """echo '{"context": {"instruction_sets": "scalar sse4 avx2 avx512 "}}'""")
+        self.assertEqual(self.programs.instruction_sets(), ["avx512", "avx2"])
+
+    def test_of_a_program_that_fails_the_last_words_are_shown(self):
+        self.write("limits", "for i in 1 2 3 4 5 6; do echo reason $i >&2; done; exit 3")
+        for call in (self.programs.instruction_sets, lambda: self.programs.names("limits", "avx2", "."),
+                     lambda: list(self.programs.run("limits", "avx2", ["limit/fma"]))):
+            words = self.last_words(call)
+            self.assertRegex(words, r"^limits has failed.* \(exit status 3\)\n")
+            self.assertEqual(words.splitlines()[1:], [f"  reason {i}" for i in range(2, 7)])
+
+    def test_a_program_that_a_signal_ends_has_failed(self):
+        self.write("limits", "kill -9 $$")
+        self.assertEqual(self.last_words(self.programs.instruction_sets), "limits has failed (signal 9)")
+
+    def test_a_program_that_is_missing_is_named(self):
+        self.assertRegex(self.last_words(self.programs.instruction_sets), "^limits has failed: .*No such file")
+
+    def test_a_case_that_does_not_come_is_missed(self):
+        self.write("limits", "exit 0")
+        words = self.last_words(lambda: list(self.programs.run("limits", "avx2", ["limit/fma"])))
+        self.assertEqual(words, "limits has measured 0 of 1 cases with avx2")
 
 
 class Roofline(unittest.TestCase):
