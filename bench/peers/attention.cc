@@ -22,7 +22,7 @@ void run(const Arguments& arguments) {
   const AttentionOptions options{.rotation = &rotation, .causal = Causal::top_left, .executor = &pool};
   const auto attend = [&] { attention(q, k, v, out, options); };
   attend();
-  write_tensor(folder + "/out.bin", out);
+  write_tensors(folder + "/out.bin", {&out});
   answer_with_times(attend);
 }
 

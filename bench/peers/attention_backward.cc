@@ -1,6 +1,6 @@
 // attention_backward_ours FOLDER DTYPE WIDTH LENGTH Q_HEADS KV_HEADS THREADS: see ours.h. The gradients of causal attention with
-// the rotation inside, given what the forward pass left; q, dout and out.bin (dq) are [Q_HEADS][LENGTH][WIDTH], k and v
-// [KV_HEADS][LENGTH][WIDTH].
+// the rotation inside, given what the forward pass left; q and dout are [Q_HEADS][LENGTH][WIDTH], k and v
+// [KV_HEADS][LENGTH][WIDTH]; out is dq, dk and dv, one after the other.
 #include "rotary/attention_backward.hpp"
 #include "peers/ours.h"
 #include "rotary/parallel.hpp"
@@ -26,7 +26,7 @@ void run(const Arguments& arguments) {
   attention(q, k, v, out, options);
   const auto differentiate = [&] { attention_backward(q, k, v, out, dout, {.q = dq, .k = dk, .v = dv}, options); };
   differentiate();
-  write_tensor(folder + "/out.bin", dq);
+  write_tensors(folder + "/out.bin", {&dq, &dk, &dv});
   answer_with_times(differentiate);
 }
 

@@ -28,7 +28,7 @@ void run(const Arguments& arguments) {
   const AttentionOptions options{.causal = Causal::bottom_right, .executor = &pool};
   const auto attend = [&] { attention(q, cache, {0}, out, options); };
   attend();
-  write_tensor(folder + "/out.bin", out);
+  write_tensors(folder + "/out.bin", {&out});
   answer_with_times(attend);
 }
 

@@ -16,7 +16,7 @@ void run(const Arguments& arguments) {
   method.options.executor = &pool;
   const auto attend = [&] { linear_attention(q, k, v, out, method.options); };
   attend();
-  write_tensor(folder + "/out.bin", out);
+  write_tensors(folder + "/out.bin", {&out});
   answer_with_times(attend);
 }
 

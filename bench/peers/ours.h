@@ -45,12 +45,14 @@ inline Filled read_tensor(const std::string& path, DType dtype, const char* axes
   return {dtype, axes, shape, read_numbers(path, count)};
 }
 
-/// As float32.
-inline void write_tensor(const std::string& path, const Filled& tensor) {
-  const ConstTensorView view = tensor;
-  std::vector<float> numbers(static_cast<std::size_t>(view.num_elements()));
-  for (std::size_t i = 0; i < numbers.size(); ++i)
-    numbers[i] = static_cast<float>(load_element(view.dtype(), tensor.data(), static_cast<std::int64_t>(i)));
+/// One after the other, as float32.
+inline void write_tensors(const std::string& path, std::initializer_list<const Filled*> tensors) {
+  std::vector<float> numbers;
+  for (const Filled* tensor : tensors) {
+    const ConstTensorView view = *tensor;
+    for (std::int64_t i = 0; i < view.num_elements(); ++i)
+      numbers.push_back(static_cast<float>(load_element(view.dtype(), tensor->data(), i)));
+  }
   write_numbers(path, numbers);
 }
 

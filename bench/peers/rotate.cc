@@ -1,5 +1,5 @@
 // rotate_ours FOLDER DTYPE LENGTH THREADS: see ours.h. q [32][LENGTH][128] and k [8][LENGTH][128] are turned in place, with a
-// table of cosines and sines that is there before; out is q.
+// table of cosines and sines that is there before; out is q, then k.
 #include "rotary/rotate.hpp"
 #include "peers/ours.h"
 #include "rotary/parallel.hpp"
@@ -19,7 +19,7 @@ void run(const Arguments& arguments) {
   const RotateOptions options{.table = &table, .executor = &pool};
   const auto turn = [&] { rotate(q, k, rotation, {}, options); };
   turn();
-  write_tensor(folder + "/out.bin", q);
+  write_tensors(folder + "/out.bin", {&q, &k});
   answer_with_times(turn);
 }
 

@@ -22,16 +22,16 @@ def ort_rotary(q, k, length, threads):
     shapes = {"q": (1, 32, length, 128), "k": (1, 8, length, 128)}
     kinds = [(name, array.shape, array.dtype) for name, array in feed.items()]
     session = common.ort_session(common.ort_model(nodes, kinds, [(f"{x}_turned", shapes[x], "float32") for x in "qk"]), threads)
-    return lambda: torch.from_numpy(session.run(None, feed)[0])
+    return lambda: [torch.from_numpy(result) for result in session.run(None, feed)]
 
 
 def peers(dtype, length, threads, inputs):
     """Yields (name, call)."""
     x = common.tensors(inputs, dtype)
     cos, sin = common.table(length, 128, dtype)
-    yield "torch", lambda: eager(x["q"], x["k"], cos, sin)[0]
+    yield "torch", lambda: eager(x["q"], x["k"], cos, sin)
     compiled = torch.compile(eager, dynamic=False)
-    yield "torch, compiled", lambda: compiled(x["q"], x["k"], cos, sin)[0]
+    yield "torch, compiled", lambda: compiled(x["q"], x["k"], cos, sin)
     if common.onnxruntime and common.onnx and dtype == "float32":
         yield "ONNX Runtime", ort_rotary(x["q"], x["k"], length, threads)
 

@@ -54,10 +54,23 @@ def rested(side):
     return side()
 
 
+def results_of(call):
+    """One array for each result of a peer, which gives a tensor or several."""
+    results = call()
+    return [result.float().numpy() for result in (results if isinstance(results, (list, tuple)) else [results])]
+
+
 def difference(ours, peer):
     """The largest, of the largest number."""
     apart = numpy.abs(ours - peer).max() / numpy.abs(peer).max()
     return float(apart) if numpy.isfinite(peer).all() else float("nan")
+
+
+def largest_difference(ours, results):
+    """`ours`: all our results, one after the other. Not a number where one of a peer's is none."""
+    ends = numpy.cumsum([result.size for result in results])
+    pairs = zip(numpy.split(ours, ends[:-1]), results)
+    return float(numpy.max([difference(mine.reshape(result.shape), result) for mine, result in pairs]))
 
 
 def take_turns(ours, call):
@@ -85,8 +98,7 @@ def compare(programs, operation, threads):
             for key, numbers in inputs.items():
                 numbers.tofile(f"{folder}/{key}.bin")
             ours = Ours(f"{programs}/{operation.PROGRAM}", folder, arguments)
-            expected = call().float().numpy()
-            apart = difference(numpy.fromfile(f"{folder}/out.bin", numpy.float32).reshape(expected.shape), expected)
+            apart = largest_difference(numpy.fromfile(f"{folder}/out.bin", numpy.float32), results_of(call))
             if not apart <= tolerance:
                 sys.exit(f"{name}, {peer}: results are {apart:.1e} apart")
             ours_ns, peer_ns = take_turns(ours, call)
