@@ -385,6 +385,23 @@ TEST(Attention, ANanInAFutureValueReachesNoEarlierRow_M8) {
   }
 }
 
+TEST(Attention, RowsWhoseScoresAreAllMinusInfinityAreZeroWhateverTheValues) {
+  for (const std::int64_t num_queries : {1, 2}) {  // decode, and blocks of rows
+    for (const double content : {1.0, infinity, nan}) {
+      Case c({.num_queries = num_queries, .num_keys = 3});
+      c.q.fill(0);
+      for (std::int64_t i = 0; i < num_queries; ++i) c.q.set({0, 0, i, 0}, 1);
+      c.k.fill(0);
+      for (std::int64_t j = 0; j < 3; ++j) c.k.set({0, 0, j, 0}, -infinity);
+      c.v.fill(content);
+      c.options.rotation = nullptr;
+      c.attend();
+      for (const double x : c.out.values()) EXPECT_EQ(x, 0) << num_queries << " " << content;
+      for (const double x : c.lse.values()) EXPECT_EQ(x, -infinity) << num_queries << " " << content;
+    }
+  }
+}
+
 TEST(Attention, ANanInAValueIsSeenEvenWhereItsWeightUnderflows_M12) {
   for (const double content : {infinity, nan}) {
     Case c({.num_queries = 1, .num_keys = 2});

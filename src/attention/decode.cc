@@ -187,8 +187,9 @@ class Decoder {
     for (std::int64_t h = 0; h < kv_heads.count * shape_.heads; ++h) {
       const std::int64_t head = kv_heads.first * shape_.heads + h;
       restore_channels(shape_.dtype, sums.out + h * shape_.value_dim, shape_.value_dim, row_);
-      const float factor = sums.sum[h] == 0 ? 0 : 1 / sums.sum[h];
-      for (std::int64_t d = 0; d < p_.value_dim; ++d) row_[d] *= factor;
+      const bool sees_none = sums.sum[h] == 0;  // then even a NaN has no weight
+      const float factor = 1 / sums.sum[h];
+      for (std::int64_t d = 0; d < p_.value_dim; ++d) row_[d] = sees_none ? 0 : row_[d] * factor;
       out_rows_.store(row_, s.row, s.first_query, head);
       if (!lse) continue;
       const double value = static_cast<double>(sums.max[h]) + std::log(static_cast<double>(sums.sum[h]));
