@@ -93,7 +93,28 @@ TEST(AttentionMemory, StaysBelow16MiBAt8192Tokens) {
   EXPECT_LT(peak_resident() - resident, (8 + 16) << 10) << "KiB: inputs and outputs, 8 MiB, and 16 MiB";
 }
 
-TEST(AttentionMemory, DoesNotGrowWithTheLength) {
+TEST(AttentionMemory, WorkspaceOfLongerSequencesServesShorterOnesUpToABound) {
+  std::vector<float> out(50000 * 64);
+  const float row[64] = {};
+  ThreadPool pool(2);
+  for (Executor* const executor : {static_cast<Executor*>(nullptr), static_cast<Executor*>(&pool)}) {
+    const std::int64_t bound = (executor == nullptr ? 1 : executor->concurrency()) << 20;
+    const auto bytes = [&](std::int64_t length) {
+      const ConstTensorView same(row, DType::f32, "SD", {length, 64}, {0, 1});
+      return attention_workspace_bytes(same, same, same, TensorView(out.data(), "SD", {length, 64}),
+                                       {.executor = executor});
+    };
+    std::int64_t shorter = 0;
+    for (const std::int64_t length : {2, 17, 64, 512, 1024, 2048, 4096, 8192, 20000}) {
+      EXPECT_GE(bytes(length), shorter) << length;
+      shorter = bytes(length);
+      EXPECT_LE(shorter, bound) << length;
+    }
+    EXPECT_EQ(bytes(50000), shorter);
+  }
+}
+
+TEST(AttentionMemory, DoesNotGrowPastAFewThousandTokens) {
   const std::int64_t window_left = 15;  // so that it takes little time
   const std::int64_t some = workspace(2048, nullptr, window_left);
   EXPECT_EQ(workspace(8192, nullptr, window_left), some);

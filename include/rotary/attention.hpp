@@ -11,8 +11,8 @@
 // width D of v and out may differ from that of q and k. Any strides; k and v may share memory or broadcast.
 //
 // f64, f32, f16 or bf16, each tensor its own. Everything is computed in double where one of q, k, v and out is f64, else in
-// float32 from inputs that are widened and never rounded; out is rounded once. The workspace does not grow with the length:
-// the score matrix is never stored. A row's result does not depend on the executor; on other rows only in its last bits:
+// float32 from inputs that are widened and never rounded; out is rounded once. The score matrix is never stored: the
+// workspace has a bound, whatever the length. A row's result does not depend on the executor; on other rows only in its last bits:
 // a call that has one query per sequence at most (decode) may add up in another order than a call with more.
 //
 // A key that is hidden from a query, by any of the rules below or by -infinity in what is added to the score, has no weight
@@ -110,8 +110,8 @@ struct AttentionOptions {
 ROTARY_API void attention(const ConstTensorView& q, const ConstTensorView& k, const ConstTensorView& v,
                           const TensorView& out, const AttentionOptions& options = {});
 
-/// What a call with the same arguments needs as options.workspace. It grows with the widths and with executor->concurrency()
-/// (1 to a few MiB in all), and by 120 bytes per batch row or packed sequence; not with lengths. Errors as attention().
+/// What a call with the same arguments needs as options.workspace; it serves shorter ones, too. It grows with the widths, with
+/// executor->concurrency() (about 1 MiB each), by 120 bytes per sequence, and with the length to a bound. Errors as attention().
 ROTARY_API std::int64_t attention_workspace_bytes(const ConstTensorView& q, const ConstTensorView& k,
                                                   const ConstTensorView& v, const TensorView& out,
                                                   const AttentionOptions& options = {});

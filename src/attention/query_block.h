@@ -8,8 +8,8 @@
 //          + - - - +------+------+------+
 //
 // Keys and values of a tile are turned, widened and packed once for all rows of the block; the row tiles of the block then
-// take turns with it, and fetch meanwhile what comes after. Rows run over tokens first: row r is token r / heads_per_kv_head and, of the heads that share the KV
-// head, number r % heads_per_kv_head.
+// take turns with it, and fetch meanwhile what comes after. Rows run over tokens first: row r is token r / heads_per_kv_head
+// and, of the heads that share the KV head, number r % heads_per_kv_head.
 #pragma once
 
 #include <array>
@@ -31,8 +31,7 @@ namespace rotary {
 template <class T>
 class QueryBlock {
  public:
-  /// Memory from `arena`, whose size depends on the widths of the heads and on what the options say, not on lengths. Refers
-  /// to the problem. `tiles` per block, at most most_tiles().
+  /// Memory from `arena`: for `tiles` (at most most_tiles()) or for all rows, if those are fewer. Refers to the problem.
   QueryBlock(const AttentionProblem& problem, std::int64_t tiles, Arena& arena);
 
   /// Row tiles of a block: the more, the less it costs to pack keys and values; as many as 1 MiB has room for, but 8 at least.
