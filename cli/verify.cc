@@ -81,7 +81,7 @@ void require(const ConstTensorView& needed, const ConstTensorView& checked, cons
   }
 }
 
-Capture read_capture(const TensorFile& file, const Options& options, const Names& names) {
+Capture read_capture(const TensorFile& file, const Options& options, const Names& names, bool has_sinks) {
   Capture capture;
   capture.q = find(file, options, names, "q", options.axes);
   capture.k = find(file, options, names, "k", options.axes);
@@ -89,7 +89,7 @@ Capture read_capture(const TensorFile& file, const Options& options, const Names
   capture.q_rot = find(file, options, names, "q_rot", options.axes);
   capture.k_rot = find(file, options, names, "k_rot", options.axes);
   capture.attn_out = find(file, options, names, "attn_out", options.axes);
-  capture.sinks = find(file, options, names, "sinks", "H");
+  if (has_sinks || names.given("sinks")) capture.sinks = find(file, options, names, "sinks", "H");
   if (!capture.q_rot && !capture.k_rot && !capture.attn_out) {
     throw Error(
         ErrorCode::invalid_file,
@@ -163,7 +163,7 @@ int run(const Options& options) {
   const LayerRotation layer = choose_layer(model, options.layer);
   const TensorFile file(options.capture.c_str());
   const Names names(options.map);
-  Capture capture = read_capture(file, options, names);
+  Capture capture = read_capture(file, options, names, layer.has_sinks());
   if (layer.has_sinks()) require(capture.sinks, capture.attn_out, options, "sinks", "attn_out");
   const ChosenPositions positions(file, options.positions, capture.q ? capture.q : capture.k, names["position_ids"]);
   capture.positions = positions.positions();
