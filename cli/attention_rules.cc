@@ -16,7 +16,7 @@ void AttentionRules::add_to(CLI::App& app) {
                  "A query sees its own chunk of so many positions (default: the model's; by hand all)")
       ->check(at_least(1));
   auto* of_keys = app.add_option("--document-ids", document_ids,
-                                 "Tensor of FILE, or a file, with a whole number per key: a query sees keys of its own")
+                                 "Tensor of FILE, or a file, with an int32 or int64 per key: a query sees keys of its own")
                       ->check(not_empty());
   app.add_option("--q-document-ids", q_document_ids, "The same per query (default: as the keys, where they are as many)")
       ->check(not_empty())

@@ -62,10 +62,10 @@ class VisibleChecks {
     if (!of_queries || !of_keys) {
       fail_argument(operation_, "q_document_ids and k_document_ids need each other");
     }
-    check_integers(of_queries, "q_document_ids");
     check_integers(of_keys, "k_document_ids");
-    check_per_token(of_queries, "q_document_ids", p_.num_queries, "query");
+    check_integers(of_queries, "q_document_ids");
     check_per_token(of_keys, "k_document_ids", p_.num_keys, "key");
+    check_per_token(of_queries, "q_document_ids", p_.num_queries, "query");
   }
 
   void check_padding() const {
