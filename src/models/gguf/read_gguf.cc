@@ -280,7 +280,10 @@ class Reader {
     add_temperature(layer, kind);
     add_softcap(kind);
     kind.has_sinks = layer.sinks;
-    if (kind.has_sinks) kind.provenance.add("has_sinks", true, "blk.*.attn_sinks.weight");
+    if (kind.has_sinks) {
+      kind.provenance.add("has_sinks", true,
+                          architecture_.sinks ? code("attn_sinks.weight is required") : "blk.*.attn_sinks.weight");
+    }
     kind.norm_order = norm_order(layer);
     return kind;
   }
