@@ -116,11 +116,10 @@ LinearFeatures<T> LinearRows<T>::load(const RowRange& rows, const bool* present,
   else map_.map(last_x_, x_step, rows.count(), features);
   if (map_.in_exponents() || present != nullptr) settle(rows.count(), present, log_scale, log_scales);
   LinearFeatures<T> made{features, features, buffers_.lengths};
-  if (p_.turns_features()) {
-    if (at_once) {
-    } else if (p_.rotate == Rotate::lifted) lift(rows, features, buffers_.turned);
+  if (p_.turns_features()) made.a = buffers_.turned;
+  if (p_.turns_features() && !at_once) {
+    if (p_.rotate == Rotate::lifted) lift(rows, features, buffers_.turned);
     else turn(rows, features, p_.num_features, buffers_.turned);
-    made.a = buffers_.turned;
   }
   const std::int64_t width = length_width(p_);
   for (std::int64_t i = 0; width > 0 && i < rows.count(); ++i) {

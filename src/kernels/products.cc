@@ -45,9 +45,9 @@ struct Lines {
 };
 
 /// What is still to be fetched of some rows; after that one line that is at hand, again and again.
-class LinesAhead {
+class NextLines {
  public:
-  LinesAhead(const RowsAhead* rows, int count) : rows_(rows), end_(rows + count) { next(); }
+  NextLines(const RowsAhead* rows, int count) : rows_(rows), end_(rows + count) { next(); }
 
   Lines lines() const noexcept { return lines_; }
   void keep(const Lines& lines) noexcept { lines_ = lines; }
@@ -69,10 +69,11 @@ class LinesAhead {
 };
 
 /// Four lines, maybe some past the end of a row: counting each would cost more.
-HWY_INLINE void fetch(Lines& lines, LinesAhead& ahead) {
-  // NOLINTNEXTLINE(performance-no-int-to-ptr): see RowsAhead
-  const auto* const line = reinterpret_cast<const char*>(lines.next);
-  unroll<4>([&](auto i) ROTARY_LAMBDA { __builtin_prefetch(line + 64 * i, 0, 2); });
+HWY_INLINE void fetch(Lines& lines, NextLines& ahead) {
+  unroll<4>([&](auto i) ROTARY_LAMBDA {
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): see RowsAhead
+    __builtin_prefetch(reinterpret_cast<const void*>(lines.next + 64 * i), 0, 2);
+  });
   lines.next += lines.step;
   if (lines.next >= lines.end) lines = ahead.next();
 }
@@ -119,7 +120,7 @@ struct BlockOfSums {
 
 /// `rows` rows and `vectors` vectors of columns from the given ones on.
 template <int rows, int vectors, class D, class T>
-HWY_INLINE void multiply_block(const Product<T>& p, std::int64_t row, std::int64_t column, LinesAhead& ahead) {
+HWY_INLINE void multiply_block(const Product<T>& p, std::int64_t row, std::int64_t column, NextLines& ahead) {
   const D d;
   T* const out = p.out + row * p.out_step + column;
   const std::int64_t out_step = p.out_step;
@@ -147,7 +148,7 @@ HWY_INLINE void multiply_block(const Product<T>& p, std::int64_t row, std::int64
 /// Some columns of all blocks of rows, so that what is read of y is at hand for the next rows. A function by itself, and `p` a
 /// copy: what no store can change stays in registers from block to block.
 template <int vectors, class D, class T>
-HWY_NOINLINE void multiply_columns(const Product<T> p, std::int64_t column, LinesAhead& ahead) {
+HWY_NOINLINE void multiply_columns(const Product<T> p, std::int64_t column, NextLines& ahead) {
   for (std::int64_t row = 0; row + block_rows <= p.rows; row += block_rows) {
     const std::int64_t end = p.up_to_diagonal ? row + block_rows : p.columns;
     if (column >= end) continue;
@@ -162,7 +163,7 @@ HWY_NOINLINE void multiply_columns(const Product<T> p, std::int64_t column, Line
 }
 
 template <class T>
-HWY_INLINE void multiply_blocks(const Product<T>& p, LinesAhead& ahead) {
+HWY_INLINE void multiply_blocks(const Product<T>& p, NextLines& ahead) {
   constexpr std::int64_t whole = lanes<Whole<T>>, part = lanes<Short<T>>;
   std::int64_t column = 0;
   for (; column + 2 * whole <= p.columns; column += 2 * whole) multiply_columns<2, Whole<T>>(p, column, ahead);
@@ -172,7 +173,7 @@ HWY_INLINE void multiply_blocks(const Product<T>& p, LinesAhead& ahead) {
 }
 
 template <class T>
-HWY_INLINE void multiply_row(const Product<T>& p, std::int64_t row, LinesAhead& ahead) {
+HWY_INLINE void multiply_row(const Product<T>& p, std::int64_t row, NextLines& ahead) {
   constexpr std::int64_t whole = lanes<Whole<T>>, part = lanes<Short<T>>;
   std::int64_t column = 0;
   for (; column + 4 * whole <= p.columns; column += 4 * whole) multiply_block<1, 4, Whole<T>>(p, row, column, ahead);
@@ -183,7 +184,7 @@ HWY_INLINE void multiply_row(const Product<T>& p, std::int64_t row, LinesAhead& 
 
 template <class T>
 void multiply(const Product<T>& p) noexcept {
-  LinesAhead ahead(p.ahead, p.num_ahead);
+  NextLines ahead(p.ahead, p.num_ahead);
   multiply_blocks(p, ahead);
   for (std::int64_t row = p.rows / block_rows * block_rows; row < p.rows; ++row) multiply_row(p, row, ahead);
 }
