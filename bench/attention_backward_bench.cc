@@ -9,8 +9,8 @@
 
 #include "filled.h"
 #include "gauge.h"
+#include "half_rotation.h"
 #include "rotary/attention_backward.hpp"
-#include "rotary/frequencies.hpp"
 
 namespace rotary {
 namespace {
@@ -24,8 +24,7 @@ void backward(benchmark::State& state, DType dtype, std::int64_t width, std::int
   const bench::Filled q = queries(1), k = keys(2), v = keys(3), dout = queries(4), out = queries(5), dq = queries(6),
                       dk = keys(7), dv = keys(8);
   const bench::Filled lse(DType::f32, "SH", {length, num_q_heads}, 9);
-  const Rotation rotation(
-      {.head_dim = width, .pairing_in = Pairing::half, .inv_freq = default_frequencies(10000, width).inv_freq});
+  const Rotation rotation = bench::half_rotation(width);
   ThreadPool pool(threads);
   const AttentionOptions options{
       .rotation = &rotation, .causal = Causal::top_left, .lse = lse, .executor = threads > 1 ? &pool : nullptr};

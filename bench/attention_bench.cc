@@ -12,17 +12,13 @@
 #include "clock.h"
 #include "filled.h"
 #include "gauge.h"
+#include "half_rotation.h"
 #include "rotary/attention.hpp"
-#include "rotary/frequencies.hpp"
 
 namespace rotary {
 namespace {
 
 constexpr std::int64_t group = 4;
-
-Rotation half_rotation(std::int64_t width) {
-  return Rotation({.head_dim = width, .pairing_in = Pairing::half, .inv_freq = default_frequencies(10000, width).inv_freq});
-}
 
 /// One prompt, so many KV heads.
 struct Prompt {
@@ -34,7 +30,7 @@ struct Prompt {
         k(dtype, "SHD", {length, num_kv_heads, width}, 2),
         v(dtype, "SHD", {length, num_kv_heads, width}, 3),
         out(dtype, "SHD", {length, num_q_heads, width}, 4),
-        rotation(half_rotation(width)),
+        rotation(bench::half_rotation(width)),
         options{.rotation = &rotation, .causal = Causal::top_left} {}
 
   void attend() const { attention(q, k, v, out, options); }

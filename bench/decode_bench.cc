@@ -9,8 +9,8 @@
 
 #include "filled.h"
 #include "gauge.h"
+#include "half_rotation.h"
 #include "memory_rate.h"
-#include "rotary/frequencies.hpp"
 #include "rotary/kv_cache.hpp"
 
 namespace rotary {
@@ -19,8 +19,7 @@ namespace {
 constexpr std::int64_t num_kv_heads = 8, width = 128, block_size = 32;
 
 KvCache filled_cache(DType dtype, std::int64_t length) {
-  const Rotation rotation(
-      {.head_dim = width, .pairing_in = Pairing::half, .inv_freq = default_frequencies(10000, width).inv_freq});
+  const Rotation rotation = bench::half_rotation(width);
   KvCache cache({.num_kv_heads = num_kv_heads,
                  .head_dim = width,
                  .dtype = dtype,

@@ -34,13 +34,11 @@ void prefill(benchmark::State& state, const char* name, std::int64_t length, std
 void step(benchmark::State& state, std::int64_t heads) {
   LinearMethod method("roformer");
   LinearAttentionOptions& options = method.options;
-  const std::vector<float> x = bench::numbers(heads * width, 1);
-  std::vector<float> out(x.size());
-  const ConstTensorView token(x.data(), "SHD", {1, heads, width});
+  const bench::Filled token(DType::f32, "SHD", {1, heads, width}, 1), out(DType::f32, "SHD", {1, heads, width}, 2);
   LinearState sums;
   options.state = &sums;
   const auto call = [&] {
-    linear_attention(token, token, token, TensorView(out.data(), "SHD", {1, heads, width}), options);
+    linear_attention(token, token, token, out, options);
     ++options.q_positions.offset;
     ++options.k_positions.offset;
   };

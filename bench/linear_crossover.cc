@@ -34,7 +34,7 @@ struct Method {
 };
 
 void attend_softmax(const Inputs& inputs) {
-  static const Rotation rotation = half_rotation();
+  static const Rotation rotation = half_rotation(width);
   const AttentionOptions options{.rotation = &rotation, .causal = Causal::top_left};
   attention(inputs.q(), inputs.k(), inputs.v(), inputs.out(), options);
 }

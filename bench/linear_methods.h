@@ -8,26 +8,12 @@
 #include <vector>
 
 #include "filled.h"
-#include "rotary/frequencies.hpp"
+#include "half_rotation.h"
 #include "rotary/linear_attention.hpp"
 
 namespace rotary::bench {
 
 inline constexpr std::int64_t width = 64;
-
-inline std::vector<float> numbers(std::int64_t count, unsigned seed) {
-  std::vector<float> values(static_cast<std::size_t>(count));
-  for (float& value : values) {
-    seed = seed * 1664525u + 1013904223u;
-    value = static_cast<float>(seed >> 8) * 0x1p-23f - 1;
-  }
-  return values;
-}
-
-inline Rotation half_rotation(std::int64_t head_dim = width) {
-  return Rotation(
-      {.head_dim = head_dim, .pairing_in = Pairing::half, .inv_freq = default_frequencies(10000, head_dim).inv_freq});
-}
 
 /// The methods of `rotary attend --linear`.
 inline constexpr const char* linear_methods[] = {"roformer",  "elu",          "rotated",   "pair-norms", "lrpe",

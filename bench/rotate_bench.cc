@@ -10,6 +10,7 @@
 
 #include "filled.h"
 #include "gauge.h"
+#include "half_rotation.h"
 #include "memory_rate.h"
 #include "rotary/frequencies.hpp"
 #include "rotary/kv_cache.hpp"
@@ -84,7 +85,7 @@ void shift_cached(benchmark::State& state, DType dtype, Pairing pairing, std::in
 
 void smallest(benchmark::State& state) {
   const bench::Filled x(DType::f32, "SHD", {1, 1, 16}, 1);
-  const Rotation rotation({.head_dim = 16, .pairing_in = Pairing::half, .inv_freq = default_frequencies(1e4, 16).inv_freq});
+  const Rotation rotation = bench::half_rotation(16);
   bench::measure_time(state, {.call = [&] { rotate(x, rotation, {.offset = 1000}); }}, 300);
 }
 

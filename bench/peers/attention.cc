@@ -8,22 +8,18 @@ namespace rotary::bench {
 namespace {
 
 void run(const Arguments& arguments) {
-  const std::string& folder = arguments.word(0);
   const DType dtype = arguments.dtype(1);
   const std::int64_t width = arguments.number(2), length = arguments.number(3), q_heads = arguments.number(4),
                      kv_heads = arguments.number(5);
   const auto read = [&](const char* name, std::int64_t heads) {
-    return read_tensor(folder + name, dtype, "HSD", {heads, length, width});
+    return arguments.tensor(name, dtype, {heads, length, width});
   };
-  const Filled q = read("/q.bin", q_heads), k = read("/k.bin", kv_heads), v = read("/v.bin", kv_heads),
-               out = read("/q.bin", q_heads);
+  const Filled q = read("q", q_heads), k = read("k", kv_heads), v = read("v", kv_heads), out = read("q", q_heads);
   ThreadPool pool(static_cast<int>(arguments.number(6)));
-  const Rotation rotation = half_rotation_of(width);
+  const Rotation rotation = half_rotation(width);
   const AttentionOptions options{.rotation = &rotation, .causal = Causal::top_left, .executor = &pool};
   const auto attend = [&] { attention(q, k, v, out, options); };
-  attend();
-  write_tensors(folder + "/out.bin", {&out});
-  answer_with_times(attend);
+  answer(arguments, {&out}, attend);
 }
 
 }  // namespace

@@ -8,16 +8,14 @@ namespace rotary::bench {
 namespace {
 
 void run(const Arguments& arguments) {
-  const std::string& folder = arguments.word(0);
   const DType dtype = arguments.dtype(1);
   const std::int64_t length = arguments.number(2);
   const auto read = [&](const char* name, std::int64_t heads, std::int64_t tokens) {
-    return read_tensor(folder + name, dtype, "HSD", {heads, tokens, 128});
+    return arguments.tensor(name, dtype, {heads, tokens, 128});
   };
-  const Filled q = read("/q.bin", 32, 1), k = read("/k.bin", 8, length), v = read("/v.bin", 8, length),
-               out = read("/q.bin", 32, 1);
+  const Filled q = read("q", 32, 1), k = read("k", 8, length), v = read("v", 8, length), out = read("q", 32, 1);
   ThreadPool pool(static_cast<int>(arguments.number(3)));
-  const Rotation rotation = half_rotation_of(128);
+  const Rotation rotation = half_rotation(128);
   KvCache cache({.num_kv_heads = 8,
                  .head_dim = 128,
                  .dtype = dtype,
@@ -27,9 +25,7 @@ void run(const Arguments& arguments) {
   cache.append(0, k, v);
   const AttentionOptions options{.causal = Causal::bottom_right, .executor = &pool};
   const auto attend = [&] { attention(q, cache, {0}, out, options); };
-  attend();
-  write_tensors(folder + "/out.bin", {&out});
-  answer_with_times(attend);
+  answer(arguments, {&out}, attend);
 }
 
 }  // namespace

@@ -7,17 +7,14 @@ namespace rotary::bench {
 namespace {
 
 void run(const Arguments& arguments) {
-  const std::string& folder = arguments.word(0);
   const std::int64_t heads = arguments.number(2), length = arguments.number(3);
-  const auto read = [&](const char* name) { return read_tensor(folder + name, DType::f32, "HSD", {heads, length, width}); };
-  const Filled q = read("/q.bin"), k = read("/k.bin"), v = read("/v.bin"), out = read("/q.bin");
+  const auto read = [&](const char* name) { return arguments.tensor(name, DType::f32, {heads, length, width}); };
+  const Filled q = read("q"), k = read("k"), v = read("v"), out = read("q");
   ThreadPool pool(static_cast<int>(arguments.number(4)));
   LinearMethod method(arguments.word(1));
   method.options.executor = &pool;
   const auto attend = [&] { linear_attention(q, k, v, out, method.options); };
-  attend();
-  write_tensors(folder + "/out.bin", {&out});
-  answer_with_times(attend);
+  answer(arguments, {&out}, attend);
 }
 
 }  // namespace

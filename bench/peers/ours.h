@@ -17,9 +17,8 @@
 #include "base/element.h"
 #include "base/fail.h"
 #include "filled.h"
+#include "half_rotation.h"
 #include "rotary/error.hpp"
-#include "rotary/frequencies.hpp"
-#include "rotary/rotation.hpp"
 
 namespace rotary::bench {
 
@@ -56,13 +55,29 @@ inline void write_tensors(const std::string& path, std::initializer_list<const F
   write_numbers(path, numbers);
 }
 
-inline Rotation half_rotation_of(std::int64_t head_dim) {
-  return Rotation(
-      {.head_dim = head_dim, .pairing_in = Pairing::half, .inv_freq = default_frequencies(10000, head_dim).inv_freq});
-}
+/// The arguments of a program: a folder for numbers, then words and whole numbers, by their place.
+class Arguments {
+ public:
+  Arguments(int count, char** words) : words_(words + 1, words + count) {}
+  std::size_t size() const { return words_.size(); }
+  const std::string& word(std::size_t place) const { return words_[place]; }
+  std::int64_t number(std::size_t place) const { return std::atoll(words_[place].c_str()); }
+  DType dtype(std::size_t place) const { return words_[place] == "bfloat16" ? DType::bf16 : DType::f32; }
+  std::string path(const std::string& name) const { return words_[0] + "/" + name + ".bin"; }
+  /// NAME.bin of the folder: heads, tokens, channels.
+  Filled tensor(const std::string& name, DType dtype, std::initializer_list<std::int64_t> shape) const {
+    return read_tensor(path(name), dtype, "HSD", shape);
+  }
 
+ private:
+  std::vector<std::string> words_;
+};
+
+/// Computes once, writes the results to out.bin, and then says how long it takes, as often as asked.
 template <class Call>
-void answer_with_times(const Call& call) {
+void answer(const Arguments& arguments, std::initializer_list<const Filled*> results, const Call& call) {
+  call();
+  write_tensors(arguments.path("out"), results);
   std::cout << "ready" << std::endl;
   for (std::string line; std::getline(std::cin, line);) {
     const auto begin = std::chrono::steady_clock::now();
@@ -71,19 +86,6 @@ void answer_with_times(const Call& call) {
     std::cout << time.count() << std::endl;
   }
 }
-
-/// The arguments of a program: words and whole numbers, by their place.
-class Arguments {
- public:
-  Arguments(int count, char** words) : words_(words + 1, words + count) {}
-  std::size_t size() const { return words_.size(); }
-  const std::string& word(std::size_t place) const { return words_[place]; }
-  std::int64_t number(std::size_t place) const { return std::atoll(words_[place].c_str()); }
-  DType dtype(std::size_t place) const { return words_[place] == "bfloat16" ? DType::bf16 : DType::f32; }
-
- private:
-  std::vector<std::string> words_;
-};
 
 /// main() of a program: `run` with its arguments, which must be as many as `usage` names.
 template <class Run>

@@ -8,19 +8,15 @@ namespace rotary::bench {
 namespace {
 
 void run(const Arguments& arguments) {
-  const std::string& folder = arguments.word(0);
   const DType dtype = arguments.dtype(1);
   const std::int64_t length = arguments.number(2);
-  const Filled q = read_tensor(folder + "/q.bin", dtype, "HSD", {32, length, 128}),
-               k = read_tensor(folder + "/k.bin", dtype, "HSD", {8, length, 128});
+  const Filled q = arguments.tensor("q", dtype, {32, length, 128}), k = arguments.tensor("k", dtype, {8, length, 128});
   ThreadPool pool(static_cast<int>(arguments.number(3)));
-  const Rotation rotation = half_rotation_of(128);
+  const Rotation rotation = half_rotation(128);
   const AngleTable table = AngleTable::build(rotation, 0, length);
   const RotateOptions options{.table = &table, .executor = &pool};
   const auto turn = [&] { rotate(q, k, rotation, {}, options); };
-  turn();
-  write_tensors(folder + "/out.bin", {&q, &k});
-  answer_with_times(turn);
+  answer(arguments, {&q, &k}, turn);
 }
 
 }  // namespace
