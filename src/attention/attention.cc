@@ -27,7 +27,7 @@ class AttentionTasks {
         block_tiles_(tiles_of_a_block()),
         worker_bytes_(count_worker_bytes()) {
     for (std::int64_t n = 0; n < p_.num_sequences; ++n) num_tasks_ += num_tasks(sequence_tokens(p_, n));
-    num_workers_ = std::min<std::int64_t>(num_tasks_, executor_ != nullptr ? executor_->concurrency() : 1);
+    num_workers_ = std::min(num_tasks_, concurrency(executor_));
   }
 
   std::int64_t num_bytes() const noexcept {
@@ -81,11 +81,11 @@ class AttentionTasks {
 
   /// As many as there can be while no thread has to wait long for the others.
   std::int64_t tiles_of_a_block() const noexcept {
-    constexpr std::int64_t tasks_per_worker = 4, fewest_tiles = 8;
-    const std::int64_t most = QueryBlock<T>::most_tiles(p_), workers = executor_ != nullptr ? executor_->concurrency() : 1;
+    constexpr std::int64_t tasks_per_worker = 4;
+    const std::int64_t most = QueryBlock<T>::most_tiles(p_), workers = concurrency(executor_);
     if (workers == 1) return most;
     const std::int64_t rows = p_.num_queries * p_.heads_per_kv_head() * p_.num_sequences * p_.num_kv_heads;
-    return std::clamp(rows / (QueryBlock<T>::tile_rows() * tasks_per_worker * workers), std::min(fewest_tiles, most), most);
+    return std::clamp(rows / (QueryBlock<T>::tile_rows() * tasks_per_worker * workers), QueryBlock<T>::fewest_tiles, most);
   }
 
   std::int64_t block_rows() const noexcept { return block_tiles_ * QueryBlock<T>::tile_rows(); }

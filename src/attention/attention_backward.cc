@@ -49,7 +49,7 @@ class BackwardTasks {
   BackwardTasks(const BackwardProblem& problem, Executor* executor)
       : b_(problem), p_(problem.forward), executor_(executor), worker_bytes_(count_worker_bytes()) {
     for (std::int64_t n = 0; n < p_.num_sequences; ++n) num_tasks_ += num_parts(sequence_tokens(p_, n)) * p_.num_kv_heads;
-    num_workers_ = std::min<std::int64_t>(num_tasks_, executor_ != nullptr ? executor_->concurrency() : 1);
+    num_workers_ = std::min(num_tasks_, concurrency(executor_));
   }
 
   std::int64_t num_bytes() const {

@@ -78,8 +78,8 @@ struct HeadRange {
   std::int64_t first, count;
 };
 
-/// Keys of one head that are worth reading before those of the next one: the heads of a block of a cache, or of a token, lie side
-/// by side, and memory is fastest in its own order.
+/// Keys of one head that are worth reading before those of the next one: the heads of a block of a cache, or of a token, lie
+/// side by side, and memory is fastest in its own order.
 std::int64_t keys_in_a_row(const AttentionProblem& p) noexcept {
   if (p.cached != nullptr) return round_up(p.cached->cache().options.block_size, decode_keys);
   return p.k.stride('H') < p.k.stride(p.token_axis) ? decode_keys : p.num_keys;
@@ -280,10 +280,6 @@ std::int64_t heads_at_once(const AttentionProblem& p) {
   return std::clamp<std::int64_t>((most_bytes - one) / each + 1, 1, p.num_kv_heads);
 }
 
-std::int64_t concurrency_of(const AttentionProblem& p) {
-  return p.options.executor != nullptr ? p.options.executor->concurrency() : 1;
-}
-
 }  // namespace
 
 bool is_decode(const AttentionProblem& p) noexcept {
@@ -299,14 +295,15 @@ bool is_decode(const AttentionProblem& p) noexcept {
 
 DecodeTasks::DecodeTasks(const AttentionProblem& problem) : p_(problem) {
   constexpr std::int64_t groups_per_worker = 2;  // fewer, and some threads would wait for others
-  const std::int64_t concurrency = concurrency_of(p_), fewest = concurrency > 1 ? groups_per_worker * concurrency : 1;
+  const std::int64_t most_workers = concurrency(p_.options.executor);
+  const std::int64_t fewest = most_workers > 1 ? groups_per_worker * most_workers : 1;
   const std::int64_t per_task = std::max<std::int64_t>(p_.num_sequences * p_.num_kv_heads / fewest, 1);
   group_heads_ = std::min(heads_at_once(p_), per_task);
   groups_per_sequence_ = (p_.num_kv_heads + group_heads_ - 1) / group_heads_;
   num_groups_ = p_.num_sequences * groups_per_sequence_;
   worker_bytes_ = decoder_bytes(p_, group_heads_);
-  in_parts_ = concurrency > 1 && num_groups_ < fewest;
-  num_workers_ = std::min(concurrency, in_parts_ ? num_groups_ * most_parts : num_groups_);
+  in_parts_ = most_workers > 1 && num_groups_ < fewest;
+  num_workers_ = std::min(most_workers, in_parts_ ? num_groups_ * most_parts : num_groups_);
   Arena count;
   Sums::take(count, Shape(p_), group_heads_);
   sums_bytes_ = count.num_bytes();

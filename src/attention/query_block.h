@@ -34,7 +34,8 @@ class QueryBlock {
   /// Memory from `arena`: for `tiles` (at most most_tiles()) or for all rows, if those are fewer. Refers to the problem.
   QueryBlock(const AttentionProblem& problem, std::int64_t tiles, Arena& arena);
 
-  /// Row tiles of a block: the more, the less it costs to pack keys and values; as many as 1 MiB has room for, but 8 at least.
+  /// Row tiles of a block: the more, the less it costs to pack keys and values; as many as 1 MiB has room for, but not fewer.
+  static constexpr std::int64_t fewest_tiles = 8;
   static std::int64_t most_tiles(const AttentionProblem& problem) noexcept;
 
   /// Rows of a tile.
@@ -54,7 +55,7 @@ class QueryBlock {
     bool has_queries;
   };
 
-  static constexpr std::int64_t fewest_tiles = 8, room_for_tiles = 64;
+  static constexpr std::int64_t room_for_tiles = 64;
 
   std::int64_t query(std::int64_t row) const noexcept { return row / heads_per_kv_head_; }
   std::int64_t head(std::int64_t row) const noexcept { return kv_head_ * heads_per_kv_head_ + row % heads_per_kv_head_; }

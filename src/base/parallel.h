@@ -9,11 +9,16 @@
 
 namespace rotary {
 
+/// How many tasks run at the same time: 1 without an executor.
+inline std::int64_t concurrency(const Executor* executor) noexcept {
+  return executor == nullptr ? 1 : executor->concurrency();
+}
+
 /// body(i) for every 0 <= i < count. Without an executor, or with one task, on the caller's thread. The first exception of
 /// a body is thrown again here when all tasks are done.
 template <class Body>
 void parallel_for(Executor* executor, std::int64_t count, const Body& body) {
-  if (executor == nullptr || count <= 1 || executor->concurrency() <= 1) {
+  if (count <= 1 || concurrency(executor) <= 1) {
     for (std::int64_t i = 0; i < count; ++i) body(i);
     return;
   }
