@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "attention/aligned_array.h"
+
 namespace rotary {
 
 constexpr std::int64_t round_up(std::int64_t n, std::int64_t multiple) noexcept {
@@ -35,5 +37,13 @@ class Arena {
   std::byte* memory_ = nullptr;
   std::int64_t num_bytes_ = 0;
 };
+
+/// Memory for all that lay_out(arena) takes, and returns how many bytes those are: it is called to count, and then to take.
+template <class LayOut>
+AlignedArray<std::byte> laid_out(const LayOut& lay_out) {
+  AlignedArray<std::byte> memory = unset_array<std::byte>(lay_out(Arena()));
+  lay_out(Arena(memory[0]));
+  return memory;
+}
 
 }  // namespace rotary

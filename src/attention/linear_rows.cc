@@ -60,16 +60,14 @@ template <class T>
 LinearBuffers<T>::LinearBuffers(const LinearProblem& problem, const FeatureRows<T>& map, std::int64_t most_rows) {
   const bool copies_x = !reads_in_place(problem.q, map) || !reads_in_place(problem.k, map);
   const bool turns_x = problem.rotation != nullptr && !problem.turns_features();
-  const auto lay_out = [&](Arena arena) {
+  memory = laid_out([&](Arena arena) {
     x = arena.take<T>(copies_x ? most_rows * problem.head_dim : 0);
     turned_x = arena.take<T>(turns_x ? most_rows * problem.head_dim : 0);
     features = arena.take<T>(most_rows * problem.num_features);
     turned = arena.take<T>(problem.turns_features() ? most_rows * problem.a_width : 0);
     lengths = arena.take<T>(most_rows * length_width(problem));
     return arena.num_bytes();
-  };
-  memory_ = unset_array<std::byte>(lay_out({}));
-  lay_out(Arena(memory_[0]));
+  });
 }
 
 template <class T>
@@ -364,8 +362,8 @@ template std::optional<AngleBlock<float>> angle_block(const LinearProblem&, cons
                                                       std::int64_t);
 template std::optional<AngleBlock<double>> angle_block(const LinearProblem&, const std::optional<TokenAngles>&,
                                                        std::int64_t);
-template class LinearBuffers<float>;
-template class LinearBuffers<double>;
+template struct LinearBuffers<float>;
+template struct LinearBuffers<double>;
 template class LinearRows<float>;
 template class LinearRows<double>;
 

@@ -36,15 +36,11 @@ std::optional<AngleBlock<T>> angle_block(const LinearProblem& problem, const std
 
 /// What features are made in: `most_rows` rows of q or of k at a time.
 template <class T>
-class LinearBuffers {
- public:
+struct LinearBuffers {
   LinearBuffers(const LinearProblem& problem, const FeatureRows<T>& map, std::int64_t most_rows);
 
- private:
-  AlignedArray<std::byte> memory_;
-
- public:
-  T *x, *turned_x, *features, *turned, *lengths;
+  AlignedArray<std::byte> memory;
+  T *x, *turned_x, *features, *turned, *lengths;  ///< in it
 };
 
 /// The rows of q or of k, for one task. Refers to all its arguments.

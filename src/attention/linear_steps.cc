@@ -34,9 +34,8 @@ class Steps {
         query_rows_(problem, map, problem.q, angles(query_angles_), query_buffers_),
         key_rows_(problem, map, problem.k, angles(problem.same_positions ? query_angles_ : key_angles_), key_buffers_),
         value_rows_(problem.v),
-        out_rows_(problem.out),
-        memory_(unset_array<std::byte>(lay_out({}))) {
-    lay_out(Arena(memory_[0]));
+        out_rows_(problem.out) {
+    memory_ = laid_out([&](Arena arena) { return lay_out(arena); });
   }
 
   void attend(const LinearSequence& sequence, std::int64_t row, std::int64_t begin, std::int64_t end, LinearState& state) {
