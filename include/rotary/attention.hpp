@@ -12,8 +12,8 @@
 //
 // f64, f32, f16 or bf16, each tensor its own. Everything is computed in double where one of q, k, v and out is f64, else in
 // float32 from inputs that are widened and never rounded; out is rounded once. The score matrix is never stored: the
-// workspace has a bound, whatever the length. A row's result does not depend on the executor; on other rows only in its last bits:
-// a call that has one query per sequence at most (decode) may add up in another order than a call with more.
+// workspace has a bound, whatever the length. A row's result does not depend on the executor; on other rows only in its last
+// bits: a call that has one query per sequence at most (decode) may add up in another order than a call with more.
 //
 // A key that is hidden from a query, by any of the rules below or by -infinity in what is added to the score, has no weight
 // whatever it holds, NaN included. A query that sees no key gives zeros, and lse -infinity. A NaN or an infinity that is

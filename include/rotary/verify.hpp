@@ -72,8 +72,8 @@ struct VerifyReport {
 ROTARY_API VerifyReport verify(const Capture& capture, const Rotation& rotation, double scale,
                                const VerifyOptions& options = {});
 /// With the layer's rotation for as many tokens as the largest position asks, its softmax scale, window, chunks, factor on
-/// queries and cap. Also checks the numbers of heads. Errors: also (unsupported) where there is an output to check and the layer's
-/// attention is more than that: a factor on keys, norms after the rotation, values that turn.
+/// queries and cap. Also checks the numbers of heads. Errors: also (unsupported) where there is an output to check and the
+/// layer's attention is more than that: a factor on keys, norms after the rotation, values that turn.
 ROTARY_API VerifyReport verify(const Capture& capture, const LayerRotation& layer, const VerifyOptions& options = {});
 
 }  // namespace rotary

@@ -44,7 +44,8 @@ struct Lines {
   std::uintptr_t next, step, end;
 };
 
-/// What is still to be fetched of some rows; after that one line that is at hand, again and again.
+/// What is still to be fetched of some rows; after that one line that is at hand, again and again. LinesAhead counts every line
+/// and stops: too much to do within these loops.
 class NextLines {
  public:
   NextLines(const RowsAhead* rows, int count) : rows_(rows), end_(rows + count) { next(); }

@@ -1,8 +1,8 @@
 // The fingerprint: what decides whether rotated keys in a cache can be exchanged, and nothing else.
 //
-// Per layer: whether it rotates, num_kv_heads, head_dim, what multiplies keys, which channels pair up before and after, the axis of each pair, the
-// direction, and inv_freq and amplitude at all lengths at which they could change. Softmax scales, query heads, windows and
-// names stay out: they do not touch keys.
+// Per layer: whether it rotates, num_kv_heads, head_dim, what multiplies keys, which channels pair up before and after, the
+// axis of each pair, the direction, and inv_freq and amplitude at all lengths at which they could change. Softmax scales,
+// query heads, windows and names stay out: they do not touch keys.
 #include <bit>
 #include <cmath>
 #include <cstdint>
