@@ -181,6 +181,7 @@ void check(const BackwardProblem& b) {
   if (gradients.k) checks.shape(gradients.k, "dk", p.k, "k", p.k, "k");
   if (gradients.v) checks.shape(gradients.v, "dv", p.v, "v", p.v, "v");
   if (gradients.sinks) check_dsinks(p, gradients.sinks);
+  const NamedViews inputs = attention_inputs(p);
   const ConstTensorView workspace = workspace_view(p.options);
   const struct {
     const ConstTensorView& view;
@@ -189,7 +190,7 @@ void check(const BackwardProblem& b) {
       {gradients.q, "dq"}, {gradients.k, "dk"}, {gradients.v, "dv"}, {gradients.sinks, "dsinks"}, {workspace, "workspace"}};
   for (const auto& [view, name] : written) {
     if (!view) continue;
-    check_attention_written(p, view, name);
+    check_attention_written(p, inputs, named(name, view));
     check_apart(operation, name, view, "out", b.out);
     check_apart(operation, name, view, "dout", b.dout);
     check_apart(operation, name, view, "lse", p.options.lse);

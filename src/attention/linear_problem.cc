@@ -89,9 +89,7 @@ class Checked {
  private:
   void check_tensor(const ConstTensorView& view, const char* what) const {
     checks_.given(view, what);
-    checks_.axes(view, what, packed() ? "THD" : "BSHD");
-    checks_.has(packed() ? 'T' : 'S', view, what);
-    checks_.has('D', view, what);
+    checks_.axes_of_rows(view, what, packed() ? 'T' : 'S');
     checks_.width(view, what);
   }
 
@@ -276,21 +274,20 @@ LinearProblem check_linear_attention(const char* operation, const ConstTensorVie
 void check_linear_written(const char* operation, const TensorView& written, const char* what, const ConstTensorView& q,
                           const ConstTensorView& k, const ConstTensorView& v, const LinearAttentionOptions& options) {
   if (overlaps_itself(written)) fail_argument(operation, "the elements of ", what, " must not overlap each other");
-  const struct {
-    const ConstTensorView& view;
-    const char* name;
-  } read[] = {{q, "q"},
-              {k, "k"},
-              {v, "v"},
-              {options.feature_map.projection, "projection"},
-              {options.key_padding_mask, "key_padding_mask"},
-              {options.cu_seqlens, "cu_seqlens"},
-              {options.decay, "decay"},
-              {options.q_positions.position_ids, "q_positions"},
-              {options.q_positions.offsets, "q_positions"},
-              {options.k_positions.position_ids, "k_positions"},
-              {options.k_positions.offsets, "k_positions"}};
-  for (const auto& [view, name] : read) check_apart(operation, what, written, name, view);
+  NamedViews inputs;
+  inputs.add("q", q);
+  inputs.add("k", k);
+  inputs.add("v", v);
+  inputs.add("projection", options.feature_map.projection);
+  inputs.add("key_padding_mask", options.key_padding_mask);
+  inputs.add("cu_seqlens", options.cu_seqlens);
+  inputs.add("decay", options.decay);
+  inputs.add("q_positions", options.q_positions.position_ids);
+  inputs.add("q_positions", options.q_positions.offsets);
+  inputs.add("k_positions", options.k_positions.position_ids);
+  inputs.add("k_positions", options.k_positions.offsets);
+  const NamedView output = named(what, written);
+  for (const NamedView& input : inputs) check_apart(operation, output, input);
   check_apart_from_state(operation, written, what, options.state);
 }
 

@@ -17,13 +17,10 @@ namespace {
 
 TensorChecks checks(const AttentionProblem& p) noexcept { return {p.operation}; }
 
-const char* token_axes(char token_axis) noexcept { return token_axis == 'T' ? "THD" : "BSHD"; }
-
 void check_tensor(const AttentionProblem& p, const ConstTensorView& view, const char* what) {
   checks(p).given(view, what);
   if (!p.is_packed() && view.has('T')) fail_argument(p.operation, "packed tokens (axis T) need cu_seqlens");
-  checks(p).axes(view, what, token_axes(p.token_axis));
-  for (const char axis : {p.token_axis, 'D'}) checks(p).has(axis, view, what);
+  checks(p).axes_of_rows(view, what, p.token_axis);
   checks(p).width(view, what);
 }
 
@@ -59,12 +56,6 @@ void check_sequences(AttentionProblem& p) {
   p.num_sequences = q_ends.size('N') - 1;
 }
 
-Positions counted_within(const ConstTensorView& cu_seqlens, const Positions& given) {
-  Positions positions = given;
-  if (cu_seqlens && !given.position_ids && !given.cu_seqlens) positions.cu_seqlens = cu_seqlens;
-  return positions;
-}
-
 void resolve_positions(AttentionProblem& p, const AttentionNames& names) {
   const AttentionOptions& o = p.options;
   const bool counted = o.chunk_size != 0 || o.bias != nullptr || o.bias_function;
@@ -78,8 +69,9 @@ void resolve_positions(AttentionProblem& p, const AttentionNames& names) {
   }
   if (o.rotation == nullptr && !counted) return;
 
-  const Positions q_positions = counted_within(o.cu_seqlens, o.q_positions);
-  const Positions k_positions = counted_within(o.k_cu_seqlens ? o.k_cu_seqlens : o.cu_seqlens, o.k_positions);
+  const PositionsWithin within_queries(o.cu_seqlens, o.q_positions);
+  const PositionsWithin within_keys(o.k_cu_seqlens ? o.k_cu_seqlens : o.cu_seqlens, o.k_positions);
+  const Positions &q_positions = within_queries.positions(), &k_positions = within_keys.positions();
   const Tokens queries = tokens_of(p.operation, p.q), keys = tokens_of(p.operation, p.k);
   if (counted) {
     if (q_positions.position_ids.size('A') != 1 || k_positions.position_ids.size('A') != 1) {
@@ -121,31 +113,10 @@ AttentionProblem check_attention_inputs(const AttentionNames& names, const Const
                                         const ConstTensorView& v, const TensorView& out, const AttentionOptions& options,
                                         const CachedSequences* cached) {
   active_isa();  // here, where it may throw: kernels may not
-  AttentionProblem p{.operation = names.operation,
-                     .q = q,
-                     .k = k,
-                     .v = v,
-                     .out = out,
-                     .options = options,
-                     .token_axis = options.cu_seqlens ? 'T' : 'S',
-                     .num_sequences = 0,
-                     .num_queries = 0,
-                     .num_keys = 0,
-                     .num_q_heads = q.size('H'),
-                     .num_kv_heads = k.size('H'),
-                     .head_dim = q.size('D'),
-                     .value_dim = v.size('D'),
-                     .scale = options.scale,
-                     .q_angles = {},
-                     .k_angles = {},
-                     .q_positions = {},
-                     .k_positions = {},
-                     .cached = cached};
+  AttentionProblem p(names.operation, q, k, v, out, options, cached);
   check_tensor(p, q, "q");
   check_tensor(p, k, "k");
   check_tensor(p, v, "v");
-  p.num_queries = q.size(p.token_axis);
-  p.num_keys = k.size(p.token_axis);
   check_shapes(p);
   check_sequences(p);
   if (!std::isfinite(p.scale)) fail_argument(p.operation, "scale must be finite, got ", p.scale);
@@ -170,55 +141,55 @@ void check_attention_numbers(const AttentionProblem& p, const ConstTensorView& v
   for (const char axis : {'B', p.token_axis, 'H'}) checks(p).size(axis, view, what, p.q.size(axis), "q");
 }
 
-void check_attention_written(const AttentionProblem& p, const ConstTensorView& written, const char* what) {
-  if (overlaps_itself(written)) fail_argument(p.operation, "the elements of ", what, " must not overlap each other");
+NamedViews attention_inputs(const AttentionProblem& p) noexcept {
   const AttentionOptions& o = p.options;
-  const struct {
-    const ConstTensorView& view;
-    const char* name;
-  } read[] = {{p.q, "q"},
-              {p.k, "k"},
-              {p.v, "v"},
-              {o.temperatures, "temperatures"},
-              {o.attn_mask, "attn_mask"},
-              {o.sinks, "sinks"},
-              {o.prefix_lengths, "prefix_lengths"},
-              {o.q_document_ids, "q_document_ids"},
-              {o.k_document_ids, "k_document_ids"},
-              {o.key_padding_mask, "key_padding_mask"},
-              {o.cu_seqlens, "cu_seqlens"},
-              {o.k_cu_seqlens, "k_cu_seqlens"},
-              {o.q_positions.position_ids, "q_positions"},
-              {o.q_positions.offsets, "q_positions"},
-              {o.k_positions.position_ids, "k_positions"},
-              {o.k_positions.offsets, "k_positions"}};
-  for (const auto& [view, name] : read) check_apart(p.operation, what, written, name, view);
+  NamedViews inputs;
+  inputs.add("q", p.q);
+  inputs.add("k", p.k);
+  inputs.add("v", p.v);
+  inputs.add("temperatures", o.temperatures);
+  inputs.add("attn_mask", o.attn_mask);
+  inputs.add("sinks", o.sinks);
+  inputs.add("prefix_lengths", o.prefix_lengths);
+  inputs.add("q_document_ids", o.q_document_ids);
+  inputs.add("k_document_ids", o.k_document_ids);
+  inputs.add("key_padding_mask", o.key_padding_mask);
+  inputs.add("cu_seqlens", o.cu_seqlens);
+  inputs.add("k_cu_seqlens", o.k_cu_seqlens);
+  inputs.add("q_positions", o.q_positions.position_ids);
+  inputs.add("q_positions", o.q_positions.offsets);
+  inputs.add("k_positions", o.k_positions.position_ids);
+  inputs.add("k_positions", o.k_positions.offsets);
+  return inputs;
 }
 
-namespace {
-
-void check_workspace(const AttentionProblem& p) {
-  const ConstTensorView bytes = workspace_view(p.options);
-  if (!bytes) return;
-  check_attention_written(p, bytes, "workspace");
-  check_apart(p.operation, "workspace", bytes, "out", p.out);
-  check_apart(p.operation, "workspace", bytes, "lse", p.options.lse);
+void check_attention_written(const AttentionProblem& p, const NamedViews& inputs, const NamedView& written) {
+  if (overlaps_itself(*written.view)) {
+    fail_argument(p.operation, "the elements of ", written.name, " must not overlap each other");
+  }
+  for (const NamedView& input : inputs) check_apart(p.operation, written, input);
 }
-
-}  // namespace
 
 AttentionProblem check_attention(const ConstTensorView& q, const ConstTensorView& k, const ConstTensorView& v,
                                  const TensorView& out, const AttentionOptions& options, const CachedSequences* cached) {
   constexpr AttentionNames names{"attention", "attention, q_positions", "attention, k_positions"};
   AttentionProblem p = check_attention_inputs(names, q, k, v, out, options, cached);
+  const NamedViews inputs = attention_inputs(p);
+  const NamedView written = named("out", out);
   check_attention_result(p, out, "out");
-  check_attention_written(p, out, "out");
+  check_attention_written(p, inputs, written);
   if (options.lse) {
     check_attention_numbers(p, options.lse, "lse");
-    check_attention_written(p, options.lse, "lse");
-    if (may_share_memory(options.lse, out)) fail_argument(p.operation, "lse must not overlap out");
+    const NamedView lse = named("lse", options.lse);
+    check_attention_written(p, inputs, lse);
+    check_apart(p.operation, lse, written);
   }
-  check_workspace(p);
+  if (const ConstTensorView memory = workspace_view(options)) {
+    const NamedView workspace = named("workspace", memory);
+    check_attention_written(p, inputs, workspace);
+    check_apart(p.operation, workspace, written);
+    if (options.lse) check_apart(p.operation, workspace, named("lse", options.lse));
+  }
   return p;
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "base/apart.h"
 #include "rotary/attention.hpp"
 #include "rotation/positions.h"
 #include "rotation/token_angles.h"
@@ -19,12 +20,32 @@ struct AttentionNames {
 
 /// Refers to the arguments of the call, which must outlive it.
 struct AttentionProblem {
+  /// Not checked, without scale, sequences, angles and positions.
+  AttentionProblem(const char* operation, const ConstTensorView& q, const ConstTensorView& k, const ConstTensorView& v,
+                   const TensorView& out, const AttentionOptions& options, const CachedSequences* cached) noexcept
+      : operation(operation),
+        q(q),
+        k(k),
+        v(v),
+        out(out),
+        options(options),
+        token_axis(options.cu_seqlens ? 'T' : 'S'),
+        num_queries(q.size(token_axis)),
+        num_keys(k.size(token_axis)),
+        num_q_heads(q.size('H')),
+        num_kv_heads(k.size('H')),
+        head_dim(q.size('D')),
+        value_dim(v.size('D')),
+        scale(options.scale),
+        cached(cached) {}
+
   const char* operation;
   const ConstTensorView &q, &k, &v;
   const TensorView& out;
   const AttentionOptions& options;
-  char token_axis;                                    // T where sequences are packed, else S
-  std::int64_t num_sequences, num_queries, num_keys;  // tokens of a batch row, or packed ones
+  char token_axis;                     // T where sequences are packed, else S
+  std::int64_t num_sequences = 0;      // batch rows, or packed ones
+  std::int64_t num_queries, num_keys;  // tokens of a batch row, or packed ones
   std::int64_t num_q_heads, num_kv_heads, head_dim, value_dim;
   double scale;                                            // without temperatures
   std::optional<TokenAngles> q_angles, k_angles;           // none: nothing turns
@@ -53,7 +74,9 @@ AttentionProblem check_attention_inputs(const AttentionNames& names, const Const
 void check_attention_result(const AttentionProblem& problem, const ConstTensorView& view, const char* what);
 /// A number per query and head, like lse.
 void check_attention_numbers(const AttentionProblem& problem, const ConstTensorView& view, const char* what);
-/// What is written overlaps neither itself nor what is read.
-void check_attention_written(const AttentionProblem& problem, const ConstTensorView& written, const char* what);
+/// All that is read.
+NamedViews attention_inputs(const AttentionProblem& problem) noexcept;
+/// What is written overlaps neither itself nor the inputs.
+void check_attention_written(const AttentionProblem& problem, const NamedViews& inputs, const NamedView& written);
 
 }  // namespace rotary

@@ -32,6 +32,15 @@ struct TensorChecks {
     fail_argument(operation, what, " must have the axis ", axis, ", got \"", view.axes().c_str(), "\"");
   }
 
+  /// Rows along D, of tokens and maybe heads, and of batch rows where tokens are not packed.
+  void axes_of_rows(const ConstTensorView& view, const char* what, char token_axis) const {
+    const bool is_packed = token_axis == 'T';
+    const int known = (view.has('B') && !is_packed) + view.has(token_axis) + view.has('H') + view.has('D');
+    if (known < view.rank()) axes(view, what, is_packed ? "THD" : "BSHD");
+    has(token_axis, view, what);
+    has('D', view, what);
+  }
+
   void width(const ConstTensorView& view, const char* what) const {
     if (view.size('D') >= 1 && view.size('D') <= max_width) return;
     fail_argument(operation, "the width of ", what, " must be 1 to ", max_width, ", got ", view.size('D'));
@@ -48,8 +57,7 @@ struct TensorChecks {
              const ConstTensorView& widths, const char* whose_width) const {
     const char token_axis = tokens.has('T') ? 'T' : 'S';
     given(view, what);
-    axes(view, what, token_axis == 'T' ? "THD" : "BSHD");
-    for (const char axis : {token_axis, 'D'}) has(axis, view, what);
+    axes_of_rows(view, what, token_axis);
     for (const char axis : {'B', token_axis, 'H'}) size(axis, view, what, tokens.size(axis), whose_tokens);
     size('D', view, what, widths.size('D'), whose_width);
   }

@@ -32,8 +32,11 @@ bool ascend(std::int64_t count, const Number& number) noexcept {
 
 }  // namespace
 
-TokenEntries::TokenEntries(const ConstTensorView& entries, char token_axis) noexcept
-    : view(entries), row_step(entries.size('B') > 1 ? entries.stride('B') : 0), token_step(entries.stride(token_axis)) {}
+TokenEntries::TokenEntries(const ConstTensorView& entries, char token_axis) noexcept : view(entries) {
+  if (!entries) return;
+  row_step = entries.size('B') > 1 ? entries.stride('B') : 0;
+  token_step = entries.stride(token_axis);
+}
 
 VisibleKeys::VisibleKeys(const AttentionProblem& problem) noexcept
     : p_(problem),

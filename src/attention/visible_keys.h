@@ -14,7 +14,7 @@ struct TokenEntries {
   std::int64_t element(std::int64_t row, std::int64_t token) const noexcept { return row * row_step + token * token_step; }
 
   const ConstTensorView& view;
-  std::int64_t row_step, token_step;
+  std::int64_t row_step = 0, token_step = 0;
 };
 
 /// All rules together make one range of keys per query where they can; where one cannot (a scattered sequence), `shows`

@@ -16,7 +16,8 @@ inline std::int64_t component_size(DType dtype) noexcept {
 
 /// Whether a processor can load such elements from there.
 inline bool is_aligned(const void* data, DType dtype) noexcept {
-  return reinterpret_cast<std::uintptr_t>(data) % static_cast<std::uintptr_t>(component_size(dtype)) == 0;
+  const auto size = static_cast<std::uintptr_t>(component_size(dtype));  // a power of two
+  return (reinterpret_cast<std::uintptr_t>(data) & (size - 1)) == 0;
 }
 
 }  // namespace rotary

@@ -8,6 +8,8 @@
 #include <numeric>
 #include <vector>
 
+#include "base/apart.h"
+#include "base/fail.h"
 #include "rotary/tensor.hpp"
 
 namespace rotary {
@@ -70,9 +72,8 @@ class Search {
 
 Wide magnitude(Wide x) { return x < 0 ? -x : x; }
 
-// The tensors that an engine hands in nearly always pass one of these two, without a search or an allocation.
-
-// 64 bits suffice: a view's constructor has checked every offset.
+// The tensors that an engine hands in nearly always pass strides_nest(), and lie in memory_range()s apart: without a search or
+// an allocation. There 64 bits suffice: a view's constructor has checked every offset.
 
 /// Whether every stride steps over all that the smaller ones reach.
 bool strides_nest(const ConstTensorView& view) {
@@ -96,17 +97,13 @@ bool strides_nest(const ConstTensorView& view) {
   return true;
 }
 
-/// The bytes between which all elements lie.
-struct Range {
-  std::uintptr_t begin = 0, end = 0;
-};
+}  // namespace
 
-Range range_of(const ConstTensorView& view) {
-  const Dims& shape = view.shape();
-  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return {};
+MemoryRange memory_range(const ConstTensorView& view) noexcept {
   std::int64_t lowest = 0, highest = 0;
   for (int i = 0; i < view.rank(); ++i) {
-    const std::int64_t reach = view.strides()[i] * (shape[i] - 1);
+    const std::int64_t length = view.shape()[i], reach = view.strides()[i] * (length - 1);
+    if (length == 0) return {};
     (reach < 0 ? lowest : highest) += reach;
   }
   const std::int64_t bits = bit_size(view.dtype()), of_an_element = bits % 8 == 0 ? bits / 8 : 2;
@@ -115,12 +112,9 @@ Range range_of(const ConstTensorView& view) {
           at + static_cast<std::uintptr_t>(((highest * bits) >> 3) + of_an_element)};
 }
 
-bool ranges_are_apart(const ConstTensorView& a, const ConstTensorView& b) {
-  const Range in_a = range_of(a), in_b = range_of(b);
-  return in_a.end <= in_b.begin || in_b.end <= in_a.begin;
+void check_elements_apart(const char* operation, const NamedView& written, const NamedView& read) {
+  if (may_share_memory(*written.view, *read.view)) fail_argument(operation, written.name, " must not overlap ", read.name);
 }
-
-}  // namespace
 
 bool overlaps_itself(const ConstTensorView& view) {
   if (strides_nest(view) || view.num_elements() < 2) return false;
@@ -148,7 +142,8 @@ bool overlaps_itself(const ConstTensorView& view) {
 }
 
 bool may_share_memory(const ConstTensorView& a, const ConstTensorView& b) {
-  if (ranges_are_apart(a, b) || a.num_elements() == 0 || b.num_elements() == 0) return false;
+  const MemoryRange in_a = memory_range(a), in_b = memory_range(b);
+  if (in_a.end <= in_b.begin || in_b.end <= in_a.begin || a.num_elements() == 0 || b.num_elements() == 0) return false;
   // Bits: address_a + sum step * i + bit = address_b + sum step * j + bit'. Every range is shifted to start at 0; the bits
   // within the two elements are what the sum of the steps may be off by.
   std::vector<Step> steps;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "rotary/positions.hpp"
 #include "rotary/rotation.hpp"
@@ -27,6 +28,24 @@ std::int64_t whole_number(const ConstTensorView& view, std::int64_t element) noe
 /// Throws Error (invalid_argument) unless `cu_seqlens`, which is called `what`, is i32 or i64 with the axis N, begins at 0,
 /// never falls, and ends at the number of packed tokens.
 void check_cu_seqlens(const char* operation, const char* what, const ConstTensorView& cu_seqlens, const Tokens& tokens);
+
+/// Positions as given; but those of packed tokens count within each sequence, where nothing else is said. Refers to what it is
+/// given.
+class PositionsWithin {
+ public:
+  /// `cu_seqlens`: not given, where tokens are not packed.
+  PositionsWithin(const ConstTensorView& cu_seqlens, const Positions& given) : given_(given) {
+    if (!cu_seqlens || given.position_ids || given.cu_seqlens) return;
+    counted_ = given;
+    counted_->cu_seqlens = cu_seqlens;
+  }
+
+  const Positions& positions() const noexcept { return counted_ ? *counted_ : given_; }
+
+ private:
+  const Positions& given_;
+  std::optional<Positions> counted_;
+};
 
 /// Checked positions. Reads the caller's views: they must outlive it.
 class TokenPositions {
