@@ -114,6 +114,26 @@ TEST(AttentionMemory, WorkspaceOfLongerSequencesServesShorterOnesUpToABound) {
   }
 }
 
+TEST(AttentionMemory, WorkspaceOfSeveralQueriesServesOne) {
+  const Rotation rotation({.head_dim = 16, .pairing_in = Pairing::half, .inv_freq = std::vector<double>(8, 0.1)});
+  std::vector<float> numbers(2 * 256 * 16), out(numbers);
+  ThreadPool pool(8);
+  for (Executor* const executor : {static_cast<Executor*>(nullptr), static_cast<Executor*>(&pool)}) {
+    for (const Rotation* const turned : {static_cast<const Rotation*>(nullptr), &rotation}) {
+      for (const std::int64_t num_kv_heads : {1, 8, 32}) {
+        const auto bytes = [&](std::int64_t num_queries) {
+          const std::int64_t num_q_heads = 8 * num_kv_heads;
+          const ConstTensorView q(numbers.data(), DType::f32, "SHD", {num_queries, num_q_heads, 16}),
+              k(numbers.data(), DType::f32, "SHD", {100, num_kv_heads, 16}, {0, 16, 1});
+          return attention_workspace_bytes(q, k, k, TensorView(out.data(), "SHD", q.shape()),
+                                           {.rotation = turned, .executor = executor});
+        };
+        EXPECT_GE(bytes(2), bytes(1)) << num_kv_heads << " KV heads";
+      }
+    }
+  }
+}
+
 TEST(AttentionMemory, DoesNotGrowPastAFewThousandTokens) {
   const std::int64_t window_left = 15;  // so that it takes little time
   const std::int64_t some = workspace(2048, nullptr, window_left);

@@ -104,6 +104,32 @@ TEST(Attention, AgreesWithTheReferenceUnderEveryRotation) {
   }
 }
 
+TEST(Attention, TurnsTheKeysOfSingleQueriesStepByStep) {
+  const Rotation rotations[] = {plain_rotation(32, 32), plain_rotation(32, 10, Pairing::interleaved),
+                                Rotation({.head_dim = 32,
+                                          .pairing_in = Pairing::listed,
+                                          .inv_freq = {1, 0.3},
+                                          .amplitude = 1.2,
+                                          .pairs_in = {{31, 3}, {4, 5}}})};
+  ThreadPool pool(3);
+  for (const char* const order : {"BHSD", "BSHD"}) {  // one head after another, or several at once
+    for (const Rotation& rotation : rotations) {
+      for (const std::int64_t num_keys : {1, 31, 32, 33, 65, 2500}) {
+        Case c({.batch = 2, .num_q_heads = 6, .num_kv_heads = 2, .num_keys = num_keys, .head_dim = 32, .value_dim = 16},
+               DType::f32, {.order = order});
+        c.options.rotation = &rotation;
+        c.options.q_positions = {.offset = 100000};
+        c.options.k_positions = {.offset = 100001 - num_keys};
+        expect_agrees_with_reference(
+            c, std::string(order) + " " + name(rotation.pairing_in()) + " " + std::to_string(num_keys) + " keys");
+        const std::vector<double> alone = attended(c);
+        c.options.executor = &pool;
+        EXPECT_EQ(attended(c), alone) << num_keys << " keys, 3 threads";
+      }
+    }
+  }
+}
+
 TEST(Attention, TakesAnyPositionsForQueriesAndKeysSeparately) {
   const Rotation rotation = plain_rotation(8, 8);
   Case c({.batch = 2, .num_queries = 3, .num_keys = 4}, DType::f64);

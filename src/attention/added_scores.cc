@@ -18,6 +18,11 @@ std::int64_t broadcast_stride(const ConstTensorView& mask, char axis) noexcept {
 
 }  // namespace
 
+bool may_add_to_scores(const AttentionProblem& p) noexcept {
+  const AttentionOptions& o = p.options;
+  return o.attn_mask || o.bias != nullptr || o.bias_function || o.key_padding_mask || o.k_document_ids || p.k_positions;
+}
+
 AddedScores::AddedScores(const AttentionProblem& problem) noexcept
     : p_(problem),
       visible_(problem),
@@ -25,7 +30,7 @@ AddedScores::AddedScores(const AttentionProblem& problem) noexcept
       bias_(problem.options.bias),
       function_(problem.options.bias_function),
       adds_(mask_ || bias_ != nullptr || function_),
-      may_add_(adds_ || problem.options.key_padding_mask || problem.options.k_document_ids || problem.k_positions),
+      may_add_(may_add_to_scores(problem)),
       row_step_(broadcast_stride(mask_, 'B')),
       head_step_(broadcast_stride(mask_, 'H')),
       query_step_(broadcast_stride(mask_, 'Q')),

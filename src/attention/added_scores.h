@@ -9,13 +9,16 @@
 
 namespace rotary {
 
+/// Whether anything may be added to scores of the problem.
+bool may_add_to_scores(const AttentionProblem& problem) noexcept;
+
 /// The bias, attn_mask, and -infinity for what a scattered rule hides.
 class AddedScores {
  public:
   explicit AddedScores(const AttentionProblem& problem) noexcept;
 
-  /// Whether anything may be added to scores of the problem; whether it is, in one sequence.
   bool may_add() const noexcept { return may_add_; }
+  /// Whether anything is, in one sequence.
   bool any(const AttentionSequence& s) const noexcept { return adds_ || s.is_scattered(); }
 
   /// Where keys stand, if that matters to what is added.

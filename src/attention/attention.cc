@@ -99,6 +99,13 @@ class AttentionTasks {
   std::int64_t block_tiles_, worker_bytes_, num_tasks_ = 0, num_workers_ = 0;
 };
 
+/// What decode needs, if single queries of the same keys would take that way.
+std::int64_t decode_bytes(const AttentionProblem& p) {
+  if (!DecodeTasks::suit(p)) return 0;
+  const DecodeTasks tasks(p);
+  return tasks.fit() ? tasks.num_bytes() : 0;
+}
+
 bool computes_in_double(const AttentionProblem& p) noexcept {
   for (const DType dtype : {p.q.dtype(), p.k.dtype(), p.v.dtype(), p.out.dtype()}) {
     if (dtype == DType::f64) return true;
@@ -110,7 +117,9 @@ bool computes_in_double(const AttentionProblem& p) noexcept {
 template <class Body>
 auto with_way(const AttentionProblem& p, const Body& body) {
   if (computes_in_double(p)) return body(AttentionTasks<double>(p));
-  if (is_decode(p)) return body(DecodeTasks(p));
+  if (has_single_queries(p) && DecodeTasks::suit(p)) {
+    if (const DecodeTasks tasks(p); tasks.fit()) return body(tasks);
+  }
   return body(AttentionTasks<float>(p));
 }
 
@@ -125,7 +134,8 @@ void attend(const AttentionProblem& p) {
 
 std::int64_t attend_workspace_bytes(const AttentionProblem& p) {
   if (p.out.num_elements() == 0) return 0;
-  return Arena::alignment + with_way(p, [](const auto& way) { return way.num_bytes(); });
+  const std::int64_t num_bytes = with_way(p, [](const auto& way) { return way.num_bytes(); });
+  return Arena::alignment + std::max(num_bytes, computes_in_double(p) ? 0 : decode_bytes(p));  // it serves shorter calls
 }
 
 const char* name(Causal causal) noexcept {

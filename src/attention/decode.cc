@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "attention/added_scores.h"
 #include "attention/arena.h"
@@ -22,10 +23,6 @@ namespace {
 constexpr std::int64_t part_keys = 1024;  // of the smallest part
 constexpr std::int64_t most_parts = 8;
 
-DType dtype_of_keys(const AttentionProblem& p) noexcept {
-  return p.cached != nullptr ? p.cached->cache().options.dtype : p.k.dtype();
-}
-
 /// Numbers of a row, with the zeros at its end.
 std::int64_t padded_width(std::int64_t width, DType dtype) noexcept {
   return round_up(width, decode_row_bytes * 8 / bit_size(dtype));
@@ -33,31 +30,20 @@ std::int64_t padded_width(std::int64_t width, DType dtype) noexcept {
 
 /// Whether rows along D are in one piece, and whole lines.
 bool rows_fit(const ConstTensorView& x) noexcept {
-  return (x.stride('D') == 1 || x.size('D') == 1) && padded_width(x.size('D'), x.dtype()) == x.size('D');
+  const bool in_one_piece = x.stride('D') == 1 || x.size('D') == 1;
+  return in_one_piece && x.size('D') * bit_size(x.dtype()) % (decode_row_bytes * 8) == 0;
 }
-
-/// The numbers of a call that every task needs.
-struct Shape {
-  explicit Shape(const AttentionProblem& p) noexcept
-      : dtype(dtype_of_keys(p)),
-        heads(p.heads_per_kv_head()),
-        head_dim(padded_width(p.head_dim, dtype)),
-        value_dim(padded_width(p.value_dim, dtype)) {}
-
-  DType dtype;
-  std::int64_t heads, head_dim, value_dim;
-};
 
 /// What becomes of some keys: of each head of some KV heads.
 struct Sums {
   float *out, *max, *sum;
 
-  static Sums take(Arena& arena, const Shape& shape, std::int64_t num_kv_heads) noexcept {
+  static Sums take(Arena& arena, const DecodeShape& shape, std::int64_t num_kv_heads) noexcept {
     const std::int64_t heads = num_kv_heads * shape.heads;
     return {arena.take<float>(heads * shape.value_dim), arena.take<float>(heads), arena.take<float>(heads)};
   }
 
-  Sums of(std::int64_t kv_head, const Shape& shape) const noexcept {
+  Sums of(std::int64_t kv_head, const DecodeShape& shape) const noexcept {
     const std::int64_t head = kv_head * shape.heads;
     return {out + head * shape.value_dim, max + head, sum + head};
   }
@@ -118,18 +104,21 @@ class Steps {
 /// One thread, and its workspace, for up to `most_heads` KV heads at once.
 class Decoder {
  public:
-  Decoder(const AttentionProblem& problem, std::int64_t most_heads, Arena& arena)
+  Decoder(const AttentionProblem& problem, const DecodeShape& shape, std::int64_t most_heads, Arena& arena)
       : p_(problem),
-        shape_(problem),
+        shape_(shape),
         visible_(problem),
         query_rows_(problem.q, problem.q_angles, arena, problem.cached != nullptr),
         out_rows_(problem.out),
+        turned_(arena.take<float>(problem.k_angles ? 2 * decode_keys * problem.head_dim : 0)),
         queries_(arena.take<float>(most_heads * shape_.heads * shape_.head_dim)),
         row_(arena.take<float>(std::max(shape_.head_dim, shape_.value_dim))),
         scratch_(arena.take<float>(decode_scratch)),
         steps_(arena.take<DecodeStep>(2)),
         whole_(Sums::take(arena, shape_, most_heads)),
-        part_(Sums::take(arena, shape_, most_heads)) {}
+        part_(Sums::take(arena, shape_, most_heads)) {
+    if (problem.k_angles) key_rows_.emplace(problem.k, problem.k_angles, arena);
+  }
 
   /// All of it: the query of one sequence, for the heads of some KV heads.
   void attend(const AttentionSequence& s, const HeadRange& kv_heads) {
@@ -219,7 +208,7 @@ class Decoder {
     }
   }
 
-  void locate(const AttentionSequence& s, std::int64_t kv_head, const Steps& steps, DecodeStep& step) const noexcept {
+  void locate(const AttentionSequence& s, std::int64_t kv_head, const Steps& steps, DecodeStep& step) {
     const std::int64_t key = steps.key();
     step.count = steps.count();
     if (p_.cached != nullptr) return locate_cached(s, kv_head, key, step);
@@ -229,8 +218,17 @@ class Decoder {
                              (s.row * x.stride('B') + kv_head * x.stride('H')) * size + (s.first_key + key) * token_step;
       for (std::int64_t i = 0; i < step.count; ++i, row += token_step) rows[i] = row;
     };
-    from(p_.k, step.keys);
+    if (key_rows_) turn(s, kv_head, key, step);
+    else from(p_.k, step.keys);
     from(p_.v, step.values);
+  }
+
+  void turn(const AttentionSequence& s, std::int64_t kv_head, std::int64_t key, DecodeStep& step) {
+    float* row = turned_ + (&step - steps_) * decode_keys * p_.head_dim;
+    for (std::int64_t i = 0; i < step.count; ++i, row += p_.head_dim) {
+      key_rows_->load(s.row, s.first_key + key + i, kv_head, row);
+      step.keys[i] = reinterpret_cast<const std::byte*>(row);
+    }
   }
 
   void locate_cached(const AttentionSequence& s, std::int64_t kv_head, std::int64_t key, DecodeStep& step) const noexcept {
@@ -256,10 +254,12 @@ class Decoder {
   }
 
   const AttentionProblem& p_;
-  Shape shape_;
+  const DecodeShape& shape_;
   VisibleKeys visible_;
   TurnedRows<float> query_rows_;
+  std::optional<TurnedRows<float>> key_rows_;  // if keys turn on the way
   TensorRows<TensorView> out_rows_;
+  float* turned_;  // the keys of both steps
   float *queries_, *row_, *scratch_;
   DecodeStep* steps_;
   Sums whole_, part_;
@@ -267,45 +267,59 @@ class Decoder {
 
 constexpr std::int64_t most_bytes = 64 << 10;  // of a worker
 
-std::int64_t decoder_bytes(const AttentionProblem& problem, std::int64_t most_heads) {
+std::int64_t decoder_bytes(const AttentionProblem& problem, const DecodeShape& shape, std::int64_t most_heads) {
   Arena count;
-  const Decoder decoder(problem, most_heads, count);
+  const Decoder decoder(problem, shape, most_heads, count);
   return count.num_bytes();
 }
 
-/// As many KV heads as have room and leave every thread a few tasks; one, where they do not lie side by side.
-std::int64_t heads_at_once(const AttentionProblem& p) {
-  if (keys_in_a_row(p) >= p.num_keys) return 1;
-  const std::int64_t one = decoder_bytes(p, 1), each = std::max<std::int64_t>(decoder_bytes(p, 2) - one, 1);
-  return std::clamp<std::int64_t>((most_bytes - one) / each + 1, 1, p.num_kv_heads);
+/// As many KV heads as have room, at most `most`; one, where they do not lie side by side. `one` takes so many bytes.
+std::int64_t heads_at_once(const AttentionProblem& p, const DecodeShape& shape, std::int64_t most, std::int64_t one) {
+  if (most == 1 || keys_in_a_row(p) >= p.num_keys) return 1;
+  const std::int64_t each = std::max<std::int64_t>(decoder_bytes(p, shape, 2) - one, 1);
+  return std::clamp<std::int64_t>((most_bytes - one) / each + 1, 1, most);
 }
 
 }  // namespace
 
-bool is_decode(const AttentionProblem& p) noexcept {
+DecodeShape::DecodeShape(const AttentionProblem& p) noexcept
+    : dtype(p.cached != nullptr ? p.cached->cache().options.dtype : p.k.dtype()),
+      heads(p.heads_per_kv_head()),
+      head_dim(padded_width(p.head_dim, dtype)),
+      value_dim(padded_width(p.value_dim, dtype)) {}
+
+bool DecodeTasks::suit(const AttentionProblem& p) noexcept {
   const AttentionOptions& o = p.options;
   if (p.num_kv_heads == 0 || p.heads_per_kv_head() > decode_most_heads || o.softcap != 0) return false;
-  if (p.cached == nullptr && (p.k_angles || p.k.dtype() != p.v.dtype() || !rows_fit(p.k) || !rows_fit(p.v))) return false;
-  if (AddedScores(p).may_add() || decoder_bytes(p, 1) > most_bytes) return false;
+  if (p.cached == nullptr && (p.k.dtype() != p.v.dtype() || !rows_fit(p.k) || !rows_fit(p.v))) return false;
+  if (p.k_angles && p.k.dtype() != DType::f32) return false;  // turned keys are float32
+  return !may_add_to_scores(p);
+}
+
+bool has_single_queries(const AttentionProblem& p) noexcept {
+  if (!p.is_packed()) return p.num_queries <= 1;
   for (std::int64_t n = 0; n < p.num_sequences; ++n) {
     if (sequence_tokens(p, n).num_queries > 1) return false;
   }
   return true;
 }
 
-DecodeTasks::DecodeTasks(const AttentionProblem& problem) : p_(problem) {
+DecodeTasks::DecodeTasks(const AttentionProblem& problem) : p_(problem), shape_(problem) {
   constexpr std::int64_t groups_per_worker = 2;  // fewer, and some threads would wait for others
   const std::int64_t most_workers = concurrency(p_.options.executor);
   const std::int64_t fewest = most_workers > 1 ? groups_per_worker * most_workers : 1;
   const std::int64_t per_task = std::max<std::int64_t>(p_.num_sequences * p_.num_kv_heads / fewest, 1);
-  group_heads_ = std::min(heads_at_once(p_), per_task);
+  const std::int64_t one = decoder_bytes(p_, shape_, 1);
+  fit_ = one <= most_bytes;
+  group_heads_ = heads_at_once(p_, shape_, std::min(per_task, p_.num_kv_heads), one);
   groups_per_sequence_ = (p_.num_kv_heads + group_heads_ - 1) / group_heads_;
   num_groups_ = p_.num_sequences * groups_per_sequence_;
-  worker_bytes_ = decoder_bytes(p_, group_heads_);
+  worker_bytes_ = group_heads_ == 1 ? one : decoder_bytes(p_, shape_, group_heads_);
   in_parts_ = most_workers > 1 && num_groups_ < fewest;
   num_workers_ = std::min(most_workers, in_parts_ ? num_groups_ * most_parts : num_groups_);
+  if (!in_parts_) return;
   Arena count;
-  Sums::take(count, Shape(p_), group_heads_);
+  Sums::take(count, shape_, group_heads_);
   sums_bytes_ = count.num_bytes();
 }
 
@@ -324,7 +338,7 @@ template <class Body>
 void DecodeTasks::for_tasks(std::byte* memory, std::int64_t tasks_per_group, const Body& body) const {
   parallel_for(p_.options.executor, num_workers_, [&](std::int64_t worker) {
     Arena own(memory[worker * worker_bytes_]);
-    Decoder decoder(p_, group_heads_, own);
+    Decoder decoder(p_, shape_, group_heads_, own);
     const std::int64_t num_tasks = num_groups_ * tasks_per_group;
     for (std::int64_t i = worker; i < num_tasks; i += num_workers_) {
       const std::int64_t group = i / tasks_per_group, first = group % groups_per_sequence_ * group_heads_;
@@ -341,11 +355,10 @@ void DecodeTasks::run_whole(std::byte* memory) const {
 }
 
 void DecodeTasks::run_parts(std::byte* memory) const {
-  const Shape shape(p_);
   const VisibleKeys visible(p_);
   const auto sums = [&](std::int64_t task) {
     Arena own(memory[num_workers_ * worker_bytes_ + task * sums_bytes_]);
-    return Sums::take(own, shape, group_heads_);
+    return Sums::take(own, shape_, group_heads_);
   };
   for_tasks(memory, most_parts,
             [&](Decoder& decoder, std::int64_t task, const AttentionSequence& s, const HeadRange& heads) {

@@ -16,8 +16,9 @@ TurnedRows<T>::TurnedRows(const ConstTensorView& x, const std::optional<TokenAng
   kernel_.num_rows = 1;
   cos_ = arena.take<T>(rotation.num_pairs());
   sin_ = arena.take<T>(rotation.num_pairs());
-  forward_.arranged = arena.take<T>(arranged_size(kernel_.format));
-  back_.arranged = arena.take<T>(arranged_size(kernel_.format));
+  const std::int64_t size = arranged_size(kernel_.format);
+  forward_.arranged = arena.take<T>(size);
+  back_.arranged = arena.take<T>(size);
   const bool is_listed = rotation.pairing_in() == Pairing::listed;
   const bool moves = as_written && (is_listed || rotation.pairs_in() != rotation.pairs_out());
   if (!is_listed) slice_ = rotation.rotary_offset();
