@@ -30,6 +30,7 @@ ConstTensorView real_view(const char* operation, const char* what, const ConstTe
 TensorView writable_heads(const char* operation, const char* what, const TensorView& x, const Rotation& rotation) {
   const ConstTensorView real = heads(operation, what, x, rotation);
   if (overlaps_itself(real)) fail_argument(operation, what, " must have elements that do not overlap each other");
+  if (!is_complex(x.dtype())) return x;
   return {const_cast<void*>(real.data()), real.dtype(), real.axes(), real.shape(), real.strides()};
 }
 
