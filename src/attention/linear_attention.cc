@@ -17,6 +17,7 @@ namespace rotary {
 namespace {
 
 constexpr const char* operation = "linear_attention";
+constexpr AttentionNames names{operation, "linear_attention, q_positions", "linear_attention, k_positions"};
 
 template <class T>
 LinearAttentionReport attend(const LinearProblem& problem, LinearState* state, Executor* executor) {
@@ -26,13 +27,15 @@ LinearAttentionReport attend(const LinearProblem& problem, LinearState* state, E
   const FeatureRows<T> map(problem.feature_map, problem.head_dim);
   const bool one_token = is_step(problem, map);
   const auto num_heads = static_cast<std::int64_t>(problem.sequences.size()) * problem.num_kv_heads;
+  const auto attend_to = [&](std::int64_t begin, std::int64_t end) {
+    return one_token ? step_linearly(problem, map, sums, begin, end) : attend_linearly(problem, map, sums, begin, end);
+  };
+  if (executor == nullptr) return attend_to(0, num_heads);
   // A few tasks per thread: heads of a task share its workspace, and a token's angles.
-  const std::int64_t num_tasks = executor == nullptr ? 1 : std::min<std::int64_t>(num_heads, 4L * executor->concurrency());
+  const std::int64_t num_tasks = std::min<std::int64_t>(num_heads, 4L * executor->concurrency());
   std::vector<LinearAttentionReport> reports(static_cast<std::size_t>(num_tasks));
   parallel_for(executor, num_tasks, [&](std::int64_t task) {
-    const std::int64_t begin = task * num_heads / num_tasks, end = (task + 1) * num_heads / num_tasks;
-    reports[static_cast<std::size_t>(task)] =
-        one_token ? step_linearly(problem, map, sums, begin, end) : attend_linearly(problem, map, sums, begin, end);
+    reports[static_cast<std::size_t>(task)] = attend_to(task * num_heads / num_tasks, (task + 1) * num_heads / num_tasks);
   });
   return merged(reports);
 }
@@ -60,7 +63,7 @@ const char* name(Normalizer normalizer) noexcept {
 
 LinearAttentionReport linear_attention(const ConstTensorView& q, const ConstTensorView& k, const ConstTensorView& v,
                                        const TensorView& out, const LinearAttentionOptions& options) {
-  const LinearProblem problem = check_linear_attention(operation, q, k, v, out, options);
+  const LinearProblem problem = check_linear_attention(names, q, k, v, out, options);
   LinearState* const state = options.state;
   bool in_double = state != nullptr && LinearStateAccess::fixed_dtype(*state) && state->dtype() == DType::f64;
   for (const DType dtype : {q.dtype(), k.dtype(), v.dtype(), out.dtype()}) in_double = in_double || dtype == DType::f64;

@@ -14,6 +14,8 @@ namespace rotary {
 namespace {
 
 constexpr const char* operation = "linear_attention_backward";
+constexpr AttentionNames names{operation, "linear_attention_backward, q_positions",
+                               "linear_attention_backward, k_positions"};
 
 template <class T>
 LinearAttentionReport attend(const LinearProblem& problem, const LinearGradientViews& views, const LinearState* before,
@@ -40,7 +42,7 @@ LinearAttentionReport attend(const LinearProblem& problem, const LinearGradientV
 LinearAttentionReport linear_attention_backward(const ConstTensorView& q, const ConstTensorView& k,
                                                 const ConstTensorView& v, const ConstTensorView& dout,
                                                 const LinearGradients& gradients, const LinearAttentionOptions& options) {
-  const LinearProblem problem = check_linear_inputs(operation, q, k, v, options);
+  const LinearProblem problem = check_linear_inputs(names, q, k, v, options);
   TensorChecks{operation}.shape(dout, "dout", q, "q", v, "v");
   const struct {
     const TensorView& view;
@@ -54,7 +56,7 @@ LinearAttentionReport linear_attention_backward(const ConstTensorView& q, const 
     TensorChecks{operation}.shape(view, name, like, whose, like, whose);
     check_linear_written(operation, view, name, q, k, v, options);
     check_apart(operation, name, view, "dout", dout);
-    check_apart_from_state(operation, view, name, gradients.state);
+    check_apart_from_state(operation, named(name, view), gradients.state);
     for (const auto& other : written) {
       if (&other.view != &view) check_apart(operation, name, view, other.name, other.view);
     }

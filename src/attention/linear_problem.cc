@@ -7,7 +7,6 @@
 #include "attention/feature_map.h"
 #include "attention/linear_state.h"
 #include "attention/tensor_checks.h"
-#include "base/apart.h"
 #include "base/element.h"
 #include "base/fail.h"
 #include "rotary/isa.hpp"
@@ -42,37 +41,14 @@ bool are_the_same(const Positions& a, const Positions& b) noexcept {
 
 class Checked {
  public:
-  Checked(const char* operation, const ConstTensorView& q, const ConstTensorView& k, const ConstTensorView& v,
+  Checked(const AttentionNames& names, const ConstTensorView& q, const ConstTensorView& k, const ConstTensorView& v,
           const LinearAttentionOptions& options)
-      : operation_(operation), checks_{operation}, q_(q), k_(k), v_(v), options_(options) {}
+      : names_(names), operation_(names.operation), checks_{names.operation}, q_(q), k_(k), v_(v), options_(options) {}
 
   LinearProblem problem() {
     active_isa();  // here, where it may throw: kernels may not
     check_tensors();
-    LinearProblem p{.q = unpacked(q_),
-                    .k = unpacked(k_),
-                    .v = unpacked(v_),
-                    .out = {},
-                    .feature_map = options_.feature_map,
-                    .rotation = options_.rotation,
-                    .rotate = options_.rotate,
-                    .normalizer = options_.normalizer,
-                    .q_angles = {},
-                    .k_angles = {},
-                    .same_positions = false,
-                    .num_q_heads = q_.size('H'),
-                    .num_kv_heads = k_.size('H'),
-                    .head_dim = q_.size('D'),
-                    .value_dim = v_.size('D'),
-                    .sequences = {},
-                    .key_padding_mask = {},
-                    .decay = {},
-                    .is_causal = options_.is_causal,
-                    .chunk_size = options_.chunk_size,
-                    .num_features = 0,
-                    .a_width = 0,
-                    .c_width = 0,
-                    .m_width = 0};
+    LinearProblem p(q_, k_, v_, options_);
     checks_.heads(p.num_q_heads, p.num_kv_heads);
     if (p.chunk_size < 1 || p.chunk_size > max_chunk_size) {
       fail_argument(operation_, "chunk_size must be 1 to ", max_chunk_size, ", got ", p.chunk_size);
@@ -141,12 +117,6 @@ class Checked {
     }
   }
 
-  Positions positions(const Positions& given) const {
-    Positions all = given;
-    if (packed() && !all.position_ids && !all.cu_seqlens) all.cu_seqlens = options_.cu_seqlens;
-    return all;
-  }
-
   void resolve_rotation(LinearProblem& p) const {
     if (p.rotation == nullptr) {
       if (says_something(options_.q_positions) || says_something(options_.k_positions)) {
@@ -169,16 +139,14 @@ class Checked {
       fail_argument(operation_, "a rotation of lifted features must turn every channel, got ", rotation.num_pairs(),
                     " pairs for ", p.num_features, " features");
     }
-    const std::string prefix = operation_;
-    p.q_angles.emplace((prefix + ", q_positions").c_str(), rotation, positions(options_.q_positions),
-                       tokens_of(operation_, q_), RotateOptions{});
+    const auto angles = [&](std::optional<TokenAngles>& to, const char* what, const Positions& given,
+                            const Tokens& tokens) {
+      to.emplace(what, rotation, PositionsWithin(options_.cu_seqlens, given).positions(), tokens, RotateOptions{});
+    };
+    angles(p.q_angles, names_.q_positions, options_.q_positions, tokens_of(operation_, q_));
     p.same_positions = p.q.size('S') == p.k.size('S') && are_the_same(options_.q_positions, options_.k_positions);
-    if (p.same_positions) {
-      p.k_angles.emplace(*p.q_angles);
-      return;
-    }
-    p.k_angles.emplace((prefix + ", k_positions").c_str(), rotation, positions(options_.k_positions),
-                       tokens_of(operation_, k_), RotateOptions{});
+    if (p.same_positions) p.k_angles.emplace(*p.q_angles);
+    else angles(p.k_angles, names_.k_positions, options_.k_positions, tokens_of(operation_, k_));
   }
 
   static void resolve_widths(LinearProblem& p) {
@@ -231,6 +199,7 @@ class Checked {
     }
   }
 
+  const AttentionNames& names_;
   const char* operation_;
   TensorChecks checks_;
   const ConstTensorView &q_, &k_, &v_;
@@ -238,6 +207,22 @@ class Checked {
 };
 
 }  // namespace
+
+LinearProblem::LinearProblem(const ConstTensorView& q, const ConstTensorView& k, const ConstTensorView& v,
+                             const LinearAttentionOptions& options)
+    : q(unpacked(q)),
+      k(unpacked(k)),
+      v(unpacked(v)),
+      feature_map(options.feature_map),
+      rotation(options.rotation),
+      rotate(options.rotate),
+      normalizer(options.normalizer),
+      num_q_heads(q.size('H')),
+      num_kv_heads(k.size('H')),
+      head_dim(q.size('D')),
+      value_dim(v.size('D')),
+      is_causal(options.is_causal),
+      chunk_size(options.chunk_size) {}
 
 bool LinearProblem::may_cancel() const noexcept {
   if (normalizer == Normalizer::none || normalizer == Normalizer::pair_norms) return false;
@@ -256,15 +241,16 @@ bool LinearProblem::is_token(std::int64_t row, std::int64_t key) const noexcept 
       key_padding_mask.data())[batch_row * key_padding_mask.stride('B') + key * key_padding_mask.stride('S')];
 }
 
-LinearProblem check_linear_inputs(const char* operation, const ConstTensorView& q, const ConstTensorView& k,
+LinearProblem check_linear_inputs(const AttentionNames& names, const ConstTensorView& q, const ConstTensorView& k,
                                   const ConstTensorView& v, const LinearAttentionOptions& options) {
-  return Checked(operation, q, k, v, options).problem();
+  return Checked(names, q, k, v, options).problem();
 }
 
-LinearProblem check_linear_attention(const char* operation, const ConstTensorView& q, const ConstTensorView& k,
+LinearProblem check_linear_attention(const AttentionNames& names, const ConstTensorView& q, const ConstTensorView& k,
                                      const ConstTensorView& v, const TensorView& out,
                                      const LinearAttentionOptions& options) {
-  LinearProblem problem = check_linear_inputs(operation, q, k, v, options);
+  const char* const operation = names.operation;
+  LinearProblem problem = check_linear_inputs(names, q, k, v, options);
   TensorChecks{operation}.shape(out, "out", q, "q", v, "v");
   check_linear_written(operation, out, "out", q, k, v, options);
   problem.out = unpacked(out);
@@ -288,12 +274,13 @@ void check_linear_written(const char* operation, const TensorView& written, cons
   inputs.add("k_positions", options.k_positions.offsets);
   const NamedView output = named(what, written);
   for (const NamedView& input : inputs) check_apart(operation, output, input);
-  check_apart_from_state(operation, written, what, options.state);
+  check_apart_from_state(operation, output, options.state);
 }
 
-void check_apart_from_state(const char* operation, const TensorView& written, const char* what, LinearState* state) {
+void check_apart_from_state(const char* operation, const NamedView& written, LinearState* state) {
   if (state == nullptr || state->empty()) return;
-  check_apart(operation, what, written, "the state", LinearStateAccess::numbers(*state));
+  const ConstTensorView numbers = LinearStateAccess::numbers(*state);
+  check_apart(operation, written, named("the state", numbers));
 }
 
 ConstTensorView unpacked(const ConstTensorView& view) { return renamed(view); }

@@ -5,6 +5,8 @@
 #include <optional>
 #include <vector>
 
+#include "attention/names.h"
+#include "base/apart.h"
 #include "rotary/linear_attention.hpp"
 #include "rotation/token_angles.h"
 
@@ -17,6 +19,10 @@ struct LinearSequence {
 
 /// Refers to the caller's views and rotation, which must outlive it. Packed tokens are batch row 0, with the axis S.
 struct LinearProblem {
+  /// What the arguments say at once; the rest is to be found.
+  LinearProblem(const ConstTensorView& q, const ConstTensorView& k, const ConstTensorView& v,
+                const LinearAttentionOptions& options);
+
   ConstTensorView q, k, v;
   TensorView out;
   FeatureMap feature_map;
@@ -24,15 +30,16 @@ struct LinearProblem {
   Rotate rotate;
   Normalizer normalizer;
   std::optional<TokenAngles> q_angles, k_angles;
-  bool same_positions;  // of q and k
+  bool same_positions = false;  // of q and k
   std::int64_t num_q_heads, num_kv_heads, head_dim, value_dim;
   std::vector<LinearSequence> sequences;
   ConstTensorView key_padding_mask;  // may be not given
   std::vector<double> decay;         // per KV head; empty: none
   bool is_causal;
   std::int64_t chunk_size;
-  std::int64_t num_features;
-  std::int64_t a_width, c_width, m_width;  // of the features in numerator, denominator, and of what bounds their sizes
+  std::int64_t num_features = 0;
+  std::int64_t a_width = 0, c_width = 0,
+               m_width = 0;  // of the features in numerator and denominator, and of what bounds them
 
   std::int64_t heads_per_kv_head() const noexcept { return num_q_heads / num_kv_heads; }
   /// Whether features themselves turn.
@@ -49,17 +56,17 @@ struct LinearProblem {
 };
 
 /// Throws Error (invalid_argument) naming the rule that the arguments break; Error (unsupported) as TokenAngles does.
-LinearProblem check_linear_attention(const char* operation, const ConstTensorView& q, const ConstTensorView& k,
+LinearProblem check_linear_attention(const AttentionNames& names, const ConstTensorView& q, const ConstTensorView& k,
                                      const ConstTensorView& v, const TensorView& out,
                                      const LinearAttentionOptions& options);
 /// The same where no result is written; `out` is then not given.
-LinearProblem check_linear_inputs(const char* operation, const ConstTensorView& q, const ConstTensorView& k,
+LinearProblem check_linear_inputs(const AttentionNames& names, const ConstTensorView& q, const ConstTensorView& k,
                                   const ConstTensorView& v, const LinearAttentionOptions& options);
 
 /// `written` must be apart from itself, the inputs, and what the options refer to.
 void check_linear_written(const char* operation, const TensorView& written, const char* what, const ConstTensorView& q,
                           const ConstTensorView& k, const ConstTensorView& v, const LinearAttentionOptions& options);
-void check_apart_from_state(const char* operation, const TensorView& written, const char* what, LinearState* state);
+void check_apart_from_state(const char* operation, const NamedView& written, LinearState* state);
 
 /// The same tokens with their axis T under the name S.
 ConstTensorView unpacked(const ConstTensorView& view);

@@ -5,7 +5,6 @@
 #include <limits>
 #include <utility>
 
-#include "attention/arena.h"
 #include "attention/row_sums.h"
 #include "kernels/linear_attention.h"
 
@@ -28,7 +27,7 @@ std::vector<std::int64_t> channels_without_pair(const Rotation& rotation) {
 
 template <class T>
 bool reads_in_place(const ConstTensorView& x, const FeatureRows<T>& map) noexcept {
-  return !map.takes_scaled() && TensorRows<ConstTensorView>(x).template in_place<T>(0, 0, 0) != nullptr;
+  return !map.takes_scaled() && lie_as<T>(x);
 }
 
 /// Of the lengths of pairs that a row needs.
@@ -57,17 +56,24 @@ std::optional<AngleBlock<T>> angle_block(const LinearProblem& problem, const std
 }
 
 template <class T>
-LinearBuffers<T>::LinearBuffers(const LinearProblem& problem, const FeatureRows<T>& map, std::int64_t most_rows) {
+LinearBuffers<T>::LinearBuffers(const LinearProblem& problem, const FeatureRows<T>& map, std::int64_t most_rows,
+                                Arena& arena) {
   const bool copies_x = !reads_in_place(problem.q, map) || !reads_in_place(problem.k, map);
   const bool turns_x = problem.rotation != nullptr && !problem.turns_features();
-  memory = laid_out([&](Arena arena) {
-    x = arena.take<T>(copies_x ? most_rows * problem.head_dim : 0);
-    turned_x = arena.take<T>(turns_x ? most_rows * problem.head_dim : 0);
-    features = arena.take<T>(most_rows * problem.num_features);
-    turned = arena.take<T>(problem.turns_features() ? most_rows * problem.a_width : 0);
-    lengths = arena.take<T>(most_rows * length_width(problem));
+  x = arena.take<T>(copies_x ? most_rows * problem.head_dim : 0);
+  turned_x = arena.take<T>(turns_x ? most_rows * problem.head_dim : 0);
+  features = arena.take<T>(most_rows * problem.num_features);
+  turned = arena.take<T>(problem.turns_features() ? most_rows * problem.a_width : 0);
+  lengths = arena.take<T>(most_rows * length_width(problem));
+}
+
+template <class T>
+LinearBuffers<T>::LinearBuffers(const LinearProblem& problem, const FeatureRows<T>& map, std::int64_t most_rows) {
+  AlignedArray<std::byte> own = laid_out([&](Arena arena) {
+    *this = LinearBuffers(problem, map, most_rows, arena);
     return arena.num_bytes();
   });
+  memory = std::move(own);
 }
 
 template <class T>

@@ -8,6 +8,7 @@
 
 #include "attention/aligned_array.h"
 #include "attention/angle_block.h"
+#include "attention/arena.h"
 #include "attention/feature_map.h"
 #include "attention/linear_problem.h"
 #include "attention/tensor_rows.h"
@@ -37,10 +38,13 @@ std::optional<AngleBlock<T>> angle_block(const LinearProblem& problem, const std
 /// What features are made in: `most_rows` rows of q or of k at a time.
 template <class T>
 struct LinearBuffers {
+  LinearBuffers() = default;
+  LinearBuffers(const LinearProblem& problem, const FeatureRows<T>& map, std::int64_t most_rows, Arena& arena);
+  /// In memory of its own.
   LinearBuffers(const LinearProblem& problem, const FeatureRows<T>& map, std::int64_t most_rows);
 
-  AlignedArray<std::byte> memory;
-  T *x, *turned_x, *features, *turned, *lengths;  ///< in it
+  T *x = nullptr, *turned_x = nullptr, *features = nullptr, *turned = nullptr, *lengths = nullptr;
+  AlignedArray<std::byte> memory;  ///< if it has its own
 };
 
 /// The rows of q or of k, for one task. Refers to all its arguments.

@@ -24,19 +24,17 @@ class Steps {
  public:
   Steps(const LinearProblem& problem, const FeatureRows<T>& map, std::int64_t num_heads)
       : p_(problem),
+        map_(map),
         kernels_(linear_kernels<T>()),
         products_(product_kernels<T>()),
         size_(std::min(num_heads, most_heads)),
         query_angles_(angle_block<T>(problem, problem.q_angles, 1)),
         key_angles_(problem.same_positions ? std::nullopt : angle_block<T>(problem, problem.k_angles, 1)),
-        query_buffers_(problem, map, size_ * problem.heads_per_kv_head()),
-        key_buffers_(problem, map, size_),
+        memory_(laid_out([&](Arena arena) { return lay_out(arena); })),
         query_rows_(problem, map, problem.q, angles(query_angles_), query_buffers_),
         key_rows_(problem, map, problem.k, angles(problem.same_positions ? query_angles_ : key_angles_), key_buffers_),
         value_rows_(problem.v),
-        out_rows_(problem.out) {
-    memory_ = laid_out([&](Arena arena) { return lay_out(arena); });
-  }
+        out_rows_(problem.out) {}
 
   void attend(const LinearSequence& sequence, std::int64_t row, std::int64_t begin, std::int64_t end, LinearState& state) {
     for (std::int64_t head = begin; head < end; head += size_) {
@@ -49,6 +47,8 @@ class Steps {
  private:
   std::int64_t lay_out(Arena arena) noexcept {
     const std::int64_t queries = size_ * p_.heads_per_kv_head();
+    query_buffers_ = LinearBuffers<T>(p_, map_, queries, arena);
+    key_buffers_ = LinearBuffers<T>(p_, map_, size_, arena);
     value_ = arena.take<T>(p_.value_dim);
     out_ = arena.take<T>(queries * p_.value_dim);
     divisors_ = arena.take<T>(queries);
@@ -121,16 +121,17 @@ class Steps {
   }
 
   const LinearProblem& p_;
+  const FeatureRows<T>& map_;
   const LinearKernels<T>& kernels_;
   const ProductKernels<T>& products_;
   std::int64_t size_;  // KV heads at a time
   std::optional<AngleBlock<T>> query_angles_, key_angles_;
   LinearBuffers<T> query_buffers_, key_buffers_;
+  T *value_ = nullptr, *out_ = nullptr, *divisors_ = nullptr, *bounds_ = nullptr;
+  AlignedArray<std::byte> memory_;  // for all of these
   LinearRows<T> query_rows_, key_rows_;
   TensorRows<ConstTensorView> value_rows_;
   TensorRows<TensorView> out_rows_;
-  AlignedArray<std::byte> memory_;
-  T *value_, *out_, *divisors_, *bounds_;
   LinearAttentionReport report_;
 };
 

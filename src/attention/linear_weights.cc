@@ -15,6 +15,7 @@ namespace rotary {
 namespace {
 
 constexpr const char* operation = "linear_weights";
+constexpr AttentionNames names{operation, "linear_weights, q_positions", "linear_weights, k_positions"};
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
 struct Row {
@@ -101,7 +102,7 @@ LinearWeights linear_weights(const ConstTensorView& q, const ConstTensorView& k,
   if (options.state != nullptr || options.decay || options.cu_seqlens) {
     fail_argument(operation, "takes no state, no decay and no cu_seqlens");
   }
-  const LinearProblem p = check_linear_inputs(operation, q, k, k, options);
+  const LinearProblem p = check_linear_inputs(names, q, k, k, options);
   if (weights) check_written(weights, q, k, options);
   const FeatureRows<double> map(p.feature_map, p.head_dim);
   LinearRows<double> query_rows(p, map, p.q, p.q_angles), key_rows(p, map, p.k, p.k_angles);

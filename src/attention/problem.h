@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "attention/names.h"
 #include "base/apart.h"
 #include "rotary/attention.hpp"
 #include "rotation/positions.h"
@@ -12,11 +13,6 @@
 namespace rotary {
 
 class CachedSequences;
-
-/// What errors call an operation, and its positions.
-struct AttentionNames {
-  const char *operation, *q_positions, *k_positions;
-};
 
 /// Refers to the arguments of the call, which must outlive it.
 struct AttentionProblem {

@@ -61,6 +61,12 @@ void store_row(const T* row, std::int64_t length, DType dtype, void* data, std::
   }
 }
 
+/// Whether the rows of a tensor along D lie as numbers of T side by side.
+template <class T>
+bool lie_as(const ConstTensorView& x) noexcept {
+  return x.dtype() == dtype_of<T> && (x.stride('D') == 1 || x.size('D') == 1);
+}
+
 /// A tensor with axes among B, S (or T), H and D as rows along D. View is ConstTensorView, or TensorView to store too.
 template <class View>
 class TensorRows {
