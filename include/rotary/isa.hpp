@@ -1,5 +1,5 @@
 // Which instruction set the kernels use. The best one of the machine, unless the environment variable ROTARY_ISA names
-// another.
+// another. Where that is `amx`, Linux is asked, once, to let this process use the matrix unit.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,13 @@ namespace rotary {
 
 /// By feature, weakest first.
 enum class Isa : std::uint8_t {
-  scalar,  ///< plain C++
-  sse4,    ///< x86 SSE4.2 with AES and CLMUL
-  avx2,    ///< x86 AVX2 with FMA and F16C
-  avx512,  ///< x86 AVX-512 F, BW, CD, DQ and VL
-  neon,    ///< Arm
+  scalar,       ///< plain C++
+  sse4,         ///< x86 SSE4.2 with AES and CLMUL
+  avx2,         ///< x86 AVX2 with FMA and F16C
+  avx512,       ///< x86 AVX-512 F, BW, CD, DQ and VL
+  avx512_bf16,  ///< the same, and products of bfloat16 pairs (AVX512_BF16)
+  amx,          ///< the same, and the matrix unit (AMX) for bfloat16
+  neon,         ///< Arm
 };
 
 ROTARY_API const char* name(Isa isa) noexcept;

@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include "attention/cached_sequences.h"
 #include "attention/finite.h"
 #include "base/element.h"
+#include "kernels/bf16_attention.h"
+#include "kernels/products.h"
 
 namespace rotary {
 namespace {
@@ -17,13 +20,28 @@ KeyRange within_tile(const KeyRange& range, std::int64_t first_key) noexcept {
           std::clamp<std::int64_t>(range.end - first_key, 0, tile_keys)};
 }
 
+bool is_all_bf16(const AttentionProblem& p) noexcept {
+  const auto is_bf16 = [](DType dtype) { return dtype == DType::bf16; };
+  if (p.cached != nullptr) return is_bf16(p.q.dtype()) && is_bf16(p.cached->cache().options.dtype);
+  return is_bf16(p.q.dtype()) && is_bf16(p.k.dtype()) && is_bf16(p.v.dtype());
+}
+
+template <class T>
+const AttentionKernels<T>& kernels_for(const AttentionProblem& p) noexcept {
+  if constexpr (std::is_same_v<T, float>) {
+    const AttentionKernels<float>* const of_pairs = bf16_attention_kernels();
+    if (of_pairs != nullptr && is_all_bf16(p)) return *of_pairs;
+  }
+  return attention_kernels<T>();
+}
+
 }  // namespace
 
 template <class T>
 std::int64_t QueryBlock<T>::most_tiles(const AttentionProblem& p) noexcept {
   constexpr auto most_numbers = static_cast<std::int64_t>((1 << 20) / sizeof(T));
   constexpr std::int64_t beside_widths = 8, beside_tiles = 6 * tile_keys + 4096;  // more than what is small takes
-  const std::int64_t rows = tile_rows(), widths = p.head_dim + p.value_dim;
+  const std::int64_t rows = tile_rows(), widths = kernels_for<T>(p).packed_width(p.head_dim) + p.value_dim;
   const std::int64_t shared = tile_keys * (widths + rows) + rows * std::max(p.head_dim, p.value_dim) + beside_tiles;
   const std::int64_t fit = (most_numbers - shared) / (rows * (widths + beside_widths));
   return std::clamp(fit, fewest_tiles, room_for_tiles);
@@ -32,10 +50,9 @@ std::int64_t QueryBlock<T>::most_tiles(const AttentionProblem& p) noexcept {
 template <class T>
 QueryBlock<T>::QueryBlock(const AttentionProblem& problem, std::int64_t tiles, Arena& arena)
     : p_(problem),
-      kernels_(attention_kernels<T>()),
-      products_(product_kernels<T>()),
+      kernels_(kernels_for<T>(problem)),
       heads_per_kv_head_(problem.heads_per_kv_head()),
-      padded_value_dim_(round_up(problem.value_dim, kernels_.panel)),
+      padded_value_dim_(round_up(problem.value_dim, kernels_.value_panel)),
       visible_(problem),
       added_(problem),
       query_rows_(problem.q, problem.q_angles, arena, problem.cached != nullptr),
@@ -46,20 +63,20 @@ QueryBlock<T>::QueryBlock(const AttentionProblem& problem, std::int64_t tiles, A
   const std::int64_t rows = kernels_.rows;
   for (std::int64_t i = 0; i < most_tiles_ && i * rows < problem.num_queries * heads_per_kv_head_; ++i) {
     RowTile& tile = tiles_[static_cast<std::size_t>(i)];
-    tile.queries = arena.take<T>(problem.head_dim * rows);
+    tile.queries = arena.take<T>(kernels_.packed_width(problem.head_dim) * rows);
     tile.out = arena.take<T>(padded_value_dim_ * rows);
     tile.max = arena.take<T>(rows);
     tile.sum = arena.take<T>(rows);
     tile.ranges = arena.take<KeyRange>(rows);
   }
-  keys_ = arena.take<T>(tile_keys * problem.head_dim);
+  keys_ = arena.take<T>(tile_keys * kernels_.packed_width(problem.head_dim));
   values_ = arena.take<T>(tile_keys * padded_value_dim_);
   scores_ = arena.take<T>(tile_keys * rows);
   added_tile_ = arena.take<T>(added_.may_add() ? tile_keys * rows : 0);
   key_positions_ = arena.take<double>(added_.may_add() ? tile_keys : 0);
   begin_ = arena.take<T>(rows);
   end_ = arena.take<T>(rows);
-  some_rows_ = arena.take<T>(std::max(rows, kernels_.panel) * std::max(problem.head_dim, padded_value_dim_));
+  some_rows_ = arena.take<T>(std::max(rows, kernels_.key_panel) * std::max(problem.head_dim, padded_value_dim_));
   not_finite_ = arena.take<std::int64_t>(tile_keys);
   sees_not_finite_ = arena.take<bool>(tile_keys * rows);
 }
@@ -102,7 +119,7 @@ void QueryBlock<T>::load_queries(RowTile& tile) {
     for (std::int64_t d = 0; d < width; ++d) row[d] *= scale;
   }
   std::fill(some_rows_ + tile.num_rows * width, some_rows_ + rows * width, T{0});
-  products_.transpose(some_rows_, rows, width, tile.queries, rows);
+  kernels_.pack_queries(some_rows_, width, tile.queries);
   tile.has_queries = true;
 }
 
@@ -137,7 +154,7 @@ void QueryBlock<T>::attend_tile(std::int64_t first_key) {
   // Keys before the first that is seen are left out by whole panels, so that each stays where it is in the tile.
   const auto part_for = [&](const RowTile& tile) {
     const KeyRange part = within_tile(tile.some, first_key);
-    return KeyRange{part.begin / kernels_.panel * kernels_.panel, is_empty(part) ? 0 : part.end};
+    return KeyRange{part.begin / kernels_.key_panel * kernels_.key_panel, is_empty(part) ? 0 : part.end};
   };
   KeyRange needed{0, 0};
   for (std::int64_t i = 0; i < num_tiles_; ++i) needed = hull(needed, part_for(tiles_[static_cast<std::size_t>(i)]));
@@ -163,38 +180,52 @@ void QueryBlock<T>::load_key(std::int64_t key, T* row) {
 }
 
 template <class T>
-const T* QueryBlock<T>::value(std::int64_t key) {
+const T* QueryBlock<T>::value(std::int64_t key, T* row) {
   const std::int64_t token = sequence_.first_key + key;
   if (p_.cached != nullptr) {
-    p_.cached->load_value(sequence_.number, key, kv_head_, some_rows_);
-  } else if (const T* const row = value_rows_.template in_place<T>(sequence_.row, token, kv_head_); row != nullptr) {
-    return row;
+    p_.cached->load_value(sequence_.number, key, kv_head_, row);
+  } else if (const T* const there = value_rows_.template in_place<T>(sequence_.row, token, kv_head_); there != nullptr) {
+    return there;
   } else {
-    value_rows_.load(sequence_.row, token, kv_head_, some_rows_);
+    value_rows_.load(sequence_.row, token, kv_head_, row);
   }
-  return some_rows_;
+  return row;
 }
 
 template <class T>
 void QueryBlock<T>::load_keys(std::int64_t first_key, const KeyRange& part) {
-  const std::int64_t panel = kernels_.panel, width = p_.head_dim;
+  const std::int64_t panel = kernels_.key_panel, width = p_.head_dim;
   for (std::int64_t i = part.begin; i < part.end; i += panel) {
     const std::int64_t count = std::min(panel, part.end - i);
     for (std::int64_t n = 0; n < count; ++n) load_key(first_key + i + n, some_rows_ + n * width);
     std::fill(some_rows_ + count * width, some_rows_ + panel * width, T{0});
-    products_.transpose(some_rows_, panel, width, keys_ + i * width, panel);
+    kernels_.pack_keys(some_rows_, width, i, keys_);
   }
 }
 
 template <class T>
 void QueryBlock<T>::load_values(std::int64_t first_key, const KeyRange& part) {
+  const std::int64_t panel = kernels_.key_panel, width = p_.value_dim;
   num_not_finite_ = 0;
-  for (std::int64_t i = part.begin; i < part.end; ++i) {
-    T* const packed = values_ + i * kernels_.panel;
-    if (kernels_.pack_value(value(first_key + i), p_.value_dim, packed)) continue;
-    not_finite_[num_not_finite_++] = i;
-    std::fill_n(some_rows_, p_.value_dim, T{0});
-    kernels_.pack_value(some_rows_, p_.value_dim, packed);
+  for (std::int64_t i = part.begin; i < part.end; i += panel) {
+    const std::int64_t count = std::min(panel, part.end - i);
+    const T* rows = value(first_key + i, some_rows_);
+    const bool in_place = rows != some_rows_;
+    for (std::int64_t n = 1; n < count && !in_place; ++n) value(first_key + i + n, some_rows_ + n * width);
+    const std::int64_t step = in_place ? value_rows_.token_step() : width;
+    if (kernels_.pack_values(rows, step, count, width, i, values_)) continue;
+
+    for (std::int64_t n = 0; n < count; ++n) {
+      const T* const row = rows + n * step;
+      T* const finite = some_rows_ + n * width;
+      if (all_finite(row, width)) {
+        if (in_place) std::copy_n(row, width, finite);
+      } else {
+        not_finite_[num_not_finite_++] = i + n;
+        std::fill_n(finite, width, T{0});
+      }
+    }
+    kernels_.pack_values(some_rows_, width, count, width, i, values_);
   }
 }
 
@@ -228,9 +259,9 @@ void QueryBlock<T>::attend(RowTile& tile, std::int64_t first_key, const KeyRange
   if (!tile.has_queries) load_queries(tile);
   const std::int64_t num_keys = part.end - part.begin;
   LinesAhead ahead = needed_next(tile, first_key);
-  ahead.spread_over((num_keys + padded_value_dim_) / kernels_.panel);
+  ahead.spread_over((num_keys + padded_value_dim_) / kernels_.step);
   T* const scores = scores_ + part.begin * kernels_.rows;
-  kernels_.score(keys_ + part.begin * p_.head_dim, num_keys, tile.queries, p_.head_dim, scores, ahead);
+  kernels_.score(keys_, part.begin, num_keys, tile.queries, p_.head_dim, scores, ahead);
   if (p_.options.softcap != 0) kernels_.softcap(scores, num_keys, static_cast<T>(p_.options.softcap));
   if (added_.any(sequence_)) {
     load_added(tile, first_key, part);
@@ -239,8 +270,8 @@ void QueryBlock<T>::attend(RowTile& tile, std::int64_t first_key, const KeyRange
   if (tile.all.begin > first_key + part.begin || tile.all.end < first_key + part.end) hide(tile, first_key, part);
   if (num_not_finite_ > 0) note_who_sees_not_finite(part);
   kernels_.weigh(scores, num_keys, tile.max, tile.sum, tile.out, padded_value_dim_);
-  kernels_.accumulate(values_ + part.begin * kernels_.panel, num_keys, scores, tile.out, padded_value_dim_, ahead);
   if (num_not_finite_ > 0) add_not_finite(tile, first_key);
+  kernels_.accumulate(values_, part.begin, num_keys, scores, tile.out, padded_value_dim_, ahead);
 }
 
 template <class T>
@@ -287,7 +318,7 @@ void QueryBlock<T>::add_not_finite(RowTile& tile, std::int64_t first_key) {
   const bool* sees = sees_not_finite_;
   for (std::int64_t n = 0; n < num_not_finite_; ++n) {
     const std::int64_t i = not_finite_[n];
-    const T* const row = value(first_key + i);
+    const T* const row = value(first_key + i, some_rows_);
     for (std::int64_t r = 0; r < kernels_.rows; ++r) {
       if (!*sees++) continue;
       const T weight = scores_[i * kernels_.rows + r];  // may have become 0: times infinity that is NaN
@@ -299,7 +330,7 @@ void QueryBlock<T>::add_not_finite(RowTile& tile, std::int64_t first_key) {
 template <class T>
 void QueryBlock<T>::write(RowTile& tile) {
   kernels_.normalize(tile.out, p_.value_dim, tile.sum);
-  products_.transpose(tile.out, p_.value_dim, kernels_.rows, some_rows_, p_.value_dim);
+  product_kernels<T>().transpose(tile.out, p_.value_dim, kernels_.rows, some_rows_, p_.value_dim);
   const TensorView& lse = p_.options.lse;
   for (std::int64_t r = 0; r < tile.num_rows; ++r) {
     const std::int64_t t = sequence_.first_query + query(tile.first_row + r), h = head(tile.first_row + r);

@@ -68,7 +68,7 @@ class QueryBlock {
   // Below, first_key is that of a key tile, and `part` what is needed of the tile.
   void attend_tile(std::int64_t first_key);
   void load_key(std::int64_t key, T* row);
-  const T* value(std::int64_t key);  // where it lies, or in some_rows_
+  const T* value(std::int64_t key, T* row);  // where it lies, or in `row`
   void load_keys(std::int64_t first_key, const KeyRange& part);
   void load_values(std::int64_t first_key, const KeyRange& part);
   void attend(RowTile& tile, std::int64_t first_key, const KeyRange& part);
@@ -81,7 +81,6 @@ class QueryBlock {
 
   const AttentionProblem& p_;
   const AttentionKernels<T>& kernels_;
-  const ProductKernels<T>& products_;
   std::int64_t heads_per_kv_head_, padded_value_dim_;
   VisibleKeys visible_;
   AddedScores added_;

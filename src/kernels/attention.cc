@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "kernels/exp-inl.h"
+#include "kernels/products.h"
 #include "kernels/unroll-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -29,8 +30,6 @@ template <class T>
 constexpr std::int64_t lanes = static_cast<std::int64_t>(hn::MaxLanes(Tag<T>()));
 template <class T>
 constexpr std::int64_t rows = vectors* lanes<T>;
-
-constexpr std::int64_t round_up_to_panel(std::int64_t n) { return (n + panel - 1) / panel * panel; }
 
 /// block[i][row] += sum over n < length of a[n][i] * b[n][row]
 template <class T>
@@ -57,50 +56,69 @@ HWY_INLINE void store_block(const Vec<T> (&block)[panel * vectors], T* out) {
   unroll<panel * vectors>([&](auto i) ROTARY_LAMBDA { hn::Store(block[i], Tag<T>(), out + lanes<T> * i); });
 }
 
+// queries [head_dim][rows]; keys [panel][head_dim][p], p keys side by side; values [panel][tile_keys][p], p channels side by
+// side. So both products are one loop: a p x rows block in registers, p numbers broadcast against the rows at each step.
+
+std::int64_t packed_width(std::int64_t head_dim) noexcept { return head_dim; }
+
 template <class T>
-bool pack_value(const T* row, std::int64_t value_dim, T* values) noexcept {
+void pack_queries(const T* x, std::int64_t head_dim, T* queries) noexcept {
+  product_kernels<T>().transpose(x, rows<T>, head_dim, queries, rows<T>);
+}
+
+template <class T>
+void pack_keys(const T* x, std::int64_t head_dim, std::int64_t first, T* keys) noexcept {
+  product_kernels<T>().transpose(x, panel, head_dim, keys + first * head_dim, panel);
+}
+
+template <class T>
+bool pack_values(const T* x, std::int64_t x_step, std::int64_t count, std::int64_t value_dim, std::int64_t first,
+                 T* values) noexcept {
   const hn::CappedTag<T, panel> d;
   constexpr int step = static_cast<int>(hn::MaxLanes(d));
   auto not_finite = hn::Zero(d);  // as x - x is of infinities and NaN
-  const auto put = [&](const T* from) ROTARY_LAMBDA {
+  const auto put = [&](const T* from, T* to) ROTARY_LAMBDA {
     unroll<panel / step>([&](auto i) ROTARY_LAMBDA {
-      const auto x = hn::LoadU(d, from + i * step);
-      not_finite = hn::Or(not_finite, hn::Sub(x, x));
-      hn::StoreU(x, d, values + i * step);
+      const auto number = hn::LoadU(d, from + i * step);
+      not_finite = hn::Or(not_finite, hn::Sub(number, number));
+      hn::StoreU(number, d, to + i * step);
     });
-    values += tile_keys * panel;
   };
-  std::int64_t channel = 0;
-  for (; channel + panel <= value_dim; channel += panel) put(row + channel);
-  if (channel < value_dim) {
-    T rest[panel] = {};
-    for (std::int64_t i = channel; i < value_dim; ++i) rest[i - channel] = row[i];
-    put(rest);
+  for (std::int64_t key = 0; key < count; ++key) {
+    const T* const row = x + key * x_step;
+    T* const to = values + (first + key) * panel;
+    std::int64_t channel = 0;
+    for (; channel + panel <= value_dim; channel += panel) put(row + channel, to + channel * tile_keys);
+    if (channel < value_dim) {
+      T rest[panel] = {};
+      for (std::int64_t i = channel; i < value_dim; ++i) rest[i - channel] = row[i];
+      put(rest, to + channel * tile_keys);
+    }
   }
   return hn::AllTrue(d, hn::Eq(not_finite, hn::Zero(d)));
 }
 
 template <class T>
-void score(const T* keys, std::int64_t num_keys, const T* queries, std::int64_t head_dim, T* scores,
+void score(const T* keys, std::int64_t first, std::int64_t num_keys, const T* queries, std::int64_t head_dim, T* scores,
            LinesAhead& ahead) noexcept {
   for (std::int64_t key = 0; key < num_keys; key += panel) {
     ahead.fetch();
     Vec<T> block[panel * vectors];
     unroll<panel * vectors>([&](auto i) ROTARY_LAMBDA { block[i] = hn::Zero(Tag<T>()); });
-    add_product<T>(block, keys + key * head_dim, queries, head_dim);
+    add_product<T>(block, keys + (first + key) * head_dim, queries, head_dim);
     store_block<T>(block, scores + key * rows<T>);
   }
 }
 
 template <class T>
-void accumulate(const T* values, std::int64_t num_keys, const T* weights, T* out, std::int64_t value_dim,
+void accumulate(const T* values, std::int64_t first, std::int64_t num_keys, T* weights, T* out, std::int64_t value_dim,
                 LinesAhead& ahead) noexcept {
   for (std::int64_t channel = 0; channel < value_dim; channel += panel) {
     ahead.fetch();
     Vec<T> block[panel * vectors];
     T* const sums = out + channel * rows<T>;
     unroll<panel * vectors>([&](auto i) ROTARY_LAMBDA { block[i] = hn::Load(Tag<T>(), sums + lanes<T> * i); });
-    add_product<T>(block, values + channel * tile_keys, weights, num_keys);
+    add_product<T>(block, values + channel * tile_keys + first * panel, weights, num_keys);
     store_block<T>(block, sums);
   }
 }
@@ -209,8 +227,9 @@ void normalize(T* out, std::int64_t value_dim, const T* sum) noexcept {
 
 template <class T>
 const AttentionKernels<T>* kernels() noexcept {
-  static constexpr AttentionKernels<T> table = {rows<T>,     panel,   pack_value<T>, score<T>,      softcap<T>,
-                                                add_mask<T>, hide<T>, weigh<T>,      accumulate<T>, normalize<T>};
+  static constexpr AttentionKernels<T> table = {rows<T>,         panel,        panel,          panel,         packed_width,
+                                                pack_queries<T>, pack_keys<T>, pack_values<T>, score<T>,      softcap<T>,
+                                                add_mask<T>,     hide<T>,      weigh<T>,       accumulate<T>, normalize<T>};
   return &table;
 }
 const AttentionKernels<float>* attention_kernels_float() noexcept { return kernels<float>(); }

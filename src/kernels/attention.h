@@ -3,11 +3,11 @@
 // A row tile is a fixed number of queries ("rows"), one per lane of a few vectors, so that softmax needs no sums across
 // lanes:
 //
-//     queries [head_dim][rows]      scaled, transposed          scores [keys][rows]      then weights, in place
-//     keys    [panel][head_dim][p]  p keys side by side         out    [value_dim][rows] transposed; value_dim padded to p
-//     values  [panel][tile_keys][p] p channels side by side     max, sum [rows]
+//     scores [keys][rows], then weights, in place        out [value_dim][rows], transposed        max, sum [rows]
 //
-// Both products are one loop: a p x rows block in registers, p numbers broadcast against the rows at each step.
+// Queries, keys and values are packed once for many uses, each kind of kernel in its own way. Keys and values of a tile are
+// packed in panels: numbers of keys are rounded up to key_panel, and a part of a tile begins with a whole panel; value_dim is
+// rounded up to value_panel.
 #pragma once
 
 #include <cstdint>
@@ -19,18 +19,27 @@ namespace rotary {
 /// Keys per tile.
 inline constexpr std::int64_t tile_keys = 128;
 
-/// T is float or double; all pointers to vectors of rows are aligned to 64 bytes. num_keys <= tile_keys.
+/// T is float or double; all pointers to vectors of rows are aligned to 64 bytes. A part of a tile has the keys first …
+/// first + num_keys - 1 of the tile_keys; what is packed is given as a whole.
 template <class T>
 struct AttentionKernels {
-  std::int64_t rows;   ///< queries of a row tile
-  std::int64_t panel;  ///< p
+  std::int64_t rows;  ///< queries of a row tile
+  std::int64_t key_panel, value_panel;
+  std::int64_t step;  ///< score() fetches ahead once per so many keys, accumulate() per so many channels
 
-  /// Puts a row of values, filled up with zeros to a multiple of p, to where a key of a tile has them. Returns whether all of
-  /// them are finite.
-  bool (*pack_value)(const T* row, std::int64_t value_dim, T* values) noexcept;
-  /// scores = keys . queries, for num_keys rounded up to p. Fetches ahead once per panel of keys.
-  void (*score)(const T* keys, std::int64_t num_keys, const T* queries, std::int64_t head_dim, T* scores,
-                LinesAhead& ahead) noexcept;
+  /// How many T a packed query or key takes. A packed value takes no more than value_dim, rounded up.
+  std::int64_t (*packed_width)(std::int64_t head_dim) noexcept;
+  /// x is [rows][head_dim].
+  void (*pack_queries)(const T* x, std::int64_t head_dim, T* queries) noexcept;
+  /// One panel; x is [key_panel][head_dim].
+  void (*pack_keys)(const T* x, std::int64_t head_dim, std::int64_t first, T* keys) noexcept;
+  /// A panel, or the `count` keys that there are of it; rows of x are `step` apart. Returns whether all values are finite.
+  bool (*pack_values)(const T* x, std::int64_t step, std::int64_t count, std::int64_t value_dim, std::int64_t first,
+                      T* values) noexcept;
+
+  /// scores = keys . queries; keys that fill up the last panel get scores, too. Fetches ahead.
+  void (*score)(const T* keys, std::int64_t first, std::int64_t num_keys, const T* queries, std::int64_t head_dim,
+                T* scores, LinesAhead& ahead) noexcept;
   /// scores = cap * tanh(scores / cap)
   void (*softcap)(T* scores, std::int64_t num_keys, T cap) noexcept;
   /// scores += mask [keys][rows]; where mask is -infinity, scores is too, whatever it was.
@@ -41,8 +50,8 @@ struct AttentionKernels {
   /// the new max, turns scores into weights exp(score - max) and adds them to sum. A row with max = -infinity has seen
   /// nothing.
   void (*weigh)(T* scores, std::int64_t num_keys, T* max, T* sum, T* out, std::int64_t value_dim) noexcept;
-  /// out += weights . values; value_dim is a multiple of p. Fetches ahead once per panel of channels.
-  void (*accumulate)(const T* values, std::int64_t num_keys, const T* weights, T* out, std::int64_t value_dim,
+  /// out += weights . values; value_dim is rounded up. Fetches ahead. The weights may be gone after that.
+  void (*accumulate)(const T* values, std::int64_t first, std::int64_t num_keys, T* weights, T* out, std::int64_t value_dim,
                      LinesAhead& ahead) noexcept;
   /// out /= sum; 0 where sum is 0.
   void (*normalize)(T* out, std::int64_t value_dim, const T* sum) noexcept;

@@ -27,6 +27,8 @@
 #if HWY_TARGETS & HWY_AVX3
 #define ROTARY_KERNEL_AVX512(function) \
   case ::rotary::Isa::avx512:          \
+  case ::rotary::Isa::avx512_bf16:     \
+  case ::rotary::Isa::amx:             \
     return &N_AVX3::function;
 #else
 #define ROTARY_KERNEL_AVX512(function)
