@@ -12,6 +12,7 @@
 #include "reference/attention.h"
 #include "rotary/attention.hpp"
 #include "rotary/frequencies.hpp"
+#include "support/bf16_pairs.h"
 #include "support/test_tensor.h"
 
 namespace rotary {
@@ -99,11 +100,14 @@ inline double unit_roundoff(DType dtype) {
 /// scores are off; a mean of values is off by that times the largest value, 2. The factor 4 stands for the rotation, exp,
 /// the two sums and the division. 16-bit inputs are exact in float32; only the result is rounded once more. What is added to
 /// scores, and a sink, is off by a unit roundoff of its own size. A cap makes no error larger: its slope is at most 1, and tanh
-/// is within 4 units.
+/// is within 4 units. Where pairs of bfloat16 are multiplied, turned queries, turned keys and weights are rounded, too.
 inline double tolerance(const AttentionCase& c) {
   const DType dtype = c.out.view().dtype();
   const double computed = dtype == DType::f64 ? 0x1p-53 : 0x1p-24;
-  return 2 * (4 * computed * (1 + largest_score(c) + c.largest_added) + (bit_size(dtype) == 16 ? unit_roundoff(dtype) : 0));
+  const double paired =
+      may_multiply_pairs(c.q.view().dtype()) ? unit_roundoff(DType::bf16) * (1 + 2 * largest_score(c)) : 0;
+  return 2 * (4 * computed * (1 + largest_score(c) + c.largest_added) + paired +
+              (bit_size(dtype) == 16 ? unit_roundoff(dtype) : 0));
 }
 
 inline void expect_agrees_with_reference(AttentionCase& c, const std::string& what) {
