@@ -70,7 +70,7 @@ QueryBlock<T>::QueryBlock(const AttentionProblem& problem, std::int64_t tiles, A
     tile.ranges = arena.take<KeyRange>(rows);
   }
   keys_ = arena.take<T>(tile_keys * kernels_.packed_width(problem.head_dim));
-  values_ = arena.take<T>(tile_keys * padded_value_dim_);
+  values_ = arena.take<T>(kernels_.packed_values(problem.value_dim));
   scores_ = arena.take<T>(tile_keys * rows);
   added_tile_ = arena.take<T>(added_.may_add() ? tile_keys * rows : 0);
   key_positions_ = arena.take<double>(added_.may_add() ? tile_keys : 0);

@@ -57,9 +57,17 @@ HWY_INLINE void store_block(const Vec<T> (&block)[panel * vectors], T* out) {
 }
 
 // queries [head_dim][rows]; keys [panel][head_dim][p], p keys side by side; values [panel][tile_keys][p], p channels side by
-// side. So both products are one loop: a p x rows block in registers, p numbers broadcast against the rows at each step.
+// side, and a line between panels: otherwise what is stored of a key would fall on few sets of the first cache. Both products are
+// one loop: a p x rows block in registers, p numbers broadcast against the rows at each step.
 
 std::int64_t packed_width(std::int64_t head_dim) noexcept { return head_dim; }
+
+template <class T>
+constexpr std::int64_t value_panel_step = tile_keys* panel + 64 / sizeof(T);
+template <class T>
+std::int64_t packed_values(std::int64_t value_dim) noexcept {
+  return (value_dim + panel - 1) / panel * value_panel_step<T>;
+}
 
 template <class T>
 void pack_queries(const T* x, std::int64_t head_dim, T* queries) noexcept {
@@ -86,13 +94,13 @@ bool pack_values(const T* x, std::int64_t x_step, std::int64_t count, std::int64
   };
   for (std::int64_t key = 0; key < count; ++key) {
     const T* const row = x + key * x_step;
-    T* const to = values + (first + key) * panel;
+    T* to = values + (first + key) * panel;
     std::int64_t channel = 0;
-    for (; channel + panel <= value_dim; channel += panel) put(row + channel, to + channel * tile_keys);
+    for (; channel + panel <= value_dim; channel += panel, to += value_panel_step<T>) put(row + channel, to);
     if (channel < value_dim) {
       T rest[panel] = {};
       for (std::int64_t i = channel; i < value_dim; ++i) rest[i - channel] = row[i];
-      put(rest, to + channel * tile_keys);
+      put(rest, to);
     }
   }
   return hn::AllTrue(d, hn::Eq(not_finite, hn::Zero(d)));
@@ -118,7 +126,7 @@ void accumulate(const T* values, std::int64_t first, std::int64_t num_keys, T* w
     Vec<T> block[panel * vectors];
     T* const sums = out + channel * rows<T>;
     unroll<panel * vectors>([&](auto i) ROTARY_LAMBDA { block[i] = hn::Load(Tag<T>(), sums + lanes<T> * i); });
-    add_product<T>(block, values + channel * tile_keys + first * panel, weights, num_keys);
+    add_product<T>(block, values + channel / panel * value_panel_step<T> + first * panel, weights, num_keys);
     store_block<T>(block, sums);
   }
 }
@@ -183,7 +191,16 @@ void weigh(T* scores, std::int64_t num_keys, T* max, T* sum, T* out, std::int64_
     old_max[j] = new_max[j] = hn::Load(d, max + lanes<T> * j);
     total[j] = hn::Load(d, sum + lanes<T> * j);
   });
-  for (std::int64_t key = 0; key < num_keys; ++key) {
+  std::int64_t key = 0;
+  for (; key + 4 <= num_keys; key += 4) {  // two chains of two, as a maximum takes longer than to begin another
+    unroll<vectors>([&](auto j) ROTARY_LAMBDA {
+      const T* const at = scores + key * rows<T> + lanes<T> * j;
+      const Vec<T> a = hn::Max(hn::Load(d, at), hn::Load(d, at + rows<T>));
+      const Vec<T> b = hn::Max(hn::Load(d, at + 2 * rows<T>), hn::Load(d, at + 3 * rows<T>));
+      new_max[j] = hn::Max(new_max[j], hn::Max(a, b));
+    });
+  }
+  for (; key < num_keys; ++key) {
     unroll<vectors>([&](auto j) ROTARY_LAMBDA {
       new_max[j] = hn::Max(new_max[j], hn::Load(d, scores + key * rows<T> + lanes<T> * j));
     });
@@ -200,7 +217,7 @@ void weigh(T* scores, std::int64_t num_keys, T* max, T* sum, T* out, std::int64_
   // The tile's own sum first: its rounding error grows with the tile, not with the number of keys before it.
   Vec<T> tile_sum[vectors];
   unroll<vectors>([&](auto j) ROTARY_LAMBDA { tile_sum[j] = hn::Zero(d); });
-  for (std::int64_t key = 0; key < num_keys; ++key) {
+  for (key = 0; key < num_keys; ++key) {
     unroll<vectors>([&](auto j) ROTARY_LAMBDA {
       T* const at = scores + key * rows<T> + lanes<T> * j;
       const Vec<T> weight = exp_of_nonpositive<T>(hn::Sub(hn::Load(d, at), new_max[j]));
@@ -227,9 +244,9 @@ void normalize(T* out, std::int64_t value_dim, const T* sum) noexcept {
 
 template <class T>
 const AttentionKernels<T>* kernels() noexcept {
-  static constexpr AttentionKernels<T> table = {rows<T>,         panel,        panel,          panel,         packed_width,
-                                                pack_queries<T>, pack_keys<T>, pack_values<T>, score<T>,      softcap<T>,
-                                                add_mask<T>,     hide<T>,      weigh<T>,       accumulate<T>, normalize<T>};
+  static constexpr AttentionKernels<T> table = {
+      rows<T>,        panel,    panel,      panel,       packed_width, packed_values<T>, pack_queries<T>, pack_keys<T>,
+      pack_values<T>, score<T>, softcap<T>, add_mask<T>, hide<T>,      weigh<T>,         accumulate<T>,   normalize<T>};
   return &table;
 }
 const AttentionKernels<float>* attention_kernels_float() noexcept { return kernels<float>(); }

@@ -27,8 +27,9 @@ struct AttentionKernels {
   std::int64_t key_panel, value_panel;
   std::int64_t step;  ///< score() fetches ahead once per so many keys, accumulate() per so many channels
 
-  /// How many T a packed query or key takes. A packed value takes no more than value_dim, rounded up.
+  /// How many T a packed query or key takes, and all values of a tile.
   std::int64_t (*packed_width)(std::int64_t head_dim) noexcept;
+  std::int64_t (*packed_values)(std::int64_t value_dim) noexcept;
   /// x is [rows][head_dim].
   void (*pack_queries)(const T* x, std::int64_t head_dim, T* queries) noexcept;
   /// One panel; x is [key_panel][head_dim].

@@ -56,6 +56,7 @@ ROTARY_PAIRS __m512i row_of_tile(const float* x, std::int64_t count) noexcept {
 }
 
 std::int64_t packed_width(std::int64_t head_dim) noexcept { return up_to(head_dim, tile_numbers) / 2; }
+std::int64_t packed_values(std::int64_t value_dim) noexcept { return up_to(value_dim, lanes) * tile_keys / 2; }
 
 ROTARY_PAIRS void pack_queries(const float* x, std::int64_t head_dim, float* queries) noexcept {
   alignas(64) float tile[tile_words];
@@ -244,6 +245,7 @@ AttentionKernels<float> kernels() noexcept {
   table.key_panel = tile_numbers;
   table.value_panel = table.step = lanes;
   table.packed_width = packed_width;
+  table.packed_values = packed_values;
   table.pack_queries = pack_queries;
   table.pack_keys = pack_keys;
   table.pack_values = pack_values;
