@@ -2,7 +2,7 @@
 // heads; and with a window of 1024 tokens, window/DTYPE/dWIDTH/8192. The smallest call: smallest/attention.
 //
 // Operations: 4 * width per query and visible key, nothing else counts. Prefill is held against the rate of independent FMAs on
-// as many cores; a window against the rate that the whole of the same length reaches, in turns with it.
+// as many cores, or of products of bfloat16 pairs where those are used (one core's, times so many); a window against the rate that the whole of the same length reaches, in turns with it.
 #include <algorithm>
 #include <cstdint>
 #include <string>
@@ -11,9 +11,11 @@
 
 #include "clock.h"
 #include "filled.h"
+#include "fma_peak.h"
 #include "gauge.h"
 #include "half_rotation.h"
 #include "rotary/attention.hpp"
+#include "rotary/isa.hpp"
 
 namespace rotary {
 namespace {
@@ -55,14 +57,20 @@ void prefill(benchmark::State& state, DType dtype, std::int64_t width, std::int6
   ThreadPool pool(threads);
   if (threads > 1) prompt.options.executor = &pool;
   const double elements = static_cast<double>(2 * (group + 1) * threads * length * width);
-  bench::measure_computing(state, {.call = [&] { prompt.attend(); },
-                                   .operations = prompt.operations(),
-                                   .bytes = elements * static_cast<double>(bit_size(dtype)) / 8,
-                                   .target = dtype != DType::f32 ? 87.0
-                                             : length < 2048     ? 80
-                                             : width < 128       ? 85
-                                                                 : 88,
-                                   .executor = prompt.options.executor});
+  bench::Work work{.call = [&] { prompt.attend(); },
+                   .operations = prompt.operations(),
+                   .bytes = elements * static_cast<double>(bit_size(dtype)) / 8,
+                   .target = dtype != DType::f32 ? 87.0
+                             : length < 2048     ? 80
+                             : width < 128       ? 85
+                                                 : 88,
+                   .executor = prompt.options.executor};
+  const auto bf16_rate = active_isa() == Isa::amx ? bench::bf16_tile_rate : bench::bf16_dot_rate;
+  if (dtype != DType::bf16 || active_isa() < Isa::avx512_bf16 || active_isa() > Isa::amx) {
+    return bench::measure_computing(state, work);
+  }
+  work.target = 80;
+  bench::measure_beside(state, work, [=] { return threads * bf16_rate(); });
 }
 
 void window(benchmark::State& state, DType dtype, std::int64_t width) {

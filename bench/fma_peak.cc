@@ -40,6 +40,7 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 #if defined(__x86_64__)
+#include <immintrin.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #endif
@@ -80,6 +81,32 @@ __attribute__((target("avx512f,avx512bf16"))) double dot_products(std::int64_t r
   return operations * static_cast<double>(rounds);
 }
 
+/// Of 16 x 32 and 32 x 16 numbers, into four sums.
+__attribute__((target("amx-tile,amx-bf16"))) double tile_products(std::int64_t rounds) noexcept {
+  struct alignas(64) Shapes {
+    std::uint8_t palette, start_row, reserved[14];
+    std::uint16_t row_bytes[16];
+    std::uint8_t num_rows[16];
+  };
+  static constexpr Shapes whole = {1, 0, {}, {64, 64, 64, 64, 64, 64}, {16, 16, 16, 16, 16, 16}};
+  constexpr double operations = 4.0 * 2 * 16 * 32 * 16;
+  _tile_loadconfig(&whole);
+  _tile_zero(0);
+  _tile_zero(1);
+  _tile_zero(2);
+  _tile_zero(3);
+  _tile_zero(4);
+  _tile_zero(5);
+  for (std::int64_t round = 0; round < rounds; ++round) {
+    _tile_dpbf16ps(0, 4, 5);
+    _tile_dpbf16ps(1, 4, 5);
+    _tile_dpbf16ps(2, 4, 5);
+    _tile_dpbf16ps(3, 4, 5);
+  }
+  _tile_release();
+  return operations * static_cast<double>(rounds);
+}
+
 /// Some hypervisors hide an instruction that the core executes: a child process tries it, and may die of it.
 bool has_dot_products() noexcept {
   if (!__builtin_cpu_supports("avx512f")) return false;
@@ -93,6 +120,7 @@ bool has_dot_products() noexcept {
 }
 #else
 double dot_products(std::int64_t) noexcept { return 0; }
+double tile_products(std::int64_t) noexcept { return 0; }
 bool has_dot_products() noexcept { return false; }
 #endif
 
@@ -135,6 +163,13 @@ double issue_rate() noexcept {
 double bf16_dot_rate() noexcept {
   static const bool there = has_dot_products();
   return there ? rate(dot_products) : 0;
+}
+
+double bf16_tile_rate() noexcept {
+  constexpr std::int64_t rounds = 20000;
+  if (active_isa() != Isa::amx) return 0;
+  const double begin = thread_seconds(), operations = tile_products(rounds);
+  return operations / (thread_seconds() - begin);
 }
 
 }  // namespace rotary::bench

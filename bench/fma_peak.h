@@ -19,4 +19,7 @@ double issue_rate() noexcept;
 /// Like fma_rate(), of products of bfloat16 pairs, added in float32 (AVX512_BF16); 0 where this machine has no such instruction.
 double bf16_dot_rate() noexcept;
 
+/// The same of the matrix unit (AMX); 0 unless the active instruction set has it.
+double bf16_tile_rate() noexcept;
+
 }  // namespace rotary::bench

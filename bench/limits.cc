@@ -1,5 +1,5 @@
 // What this machine can do at its best, on one core, by loops that do nothing else, with the active instruction set
-// (ROTARY_ISA=avx2 limits for another): fma and bf16-dot compute; read and in-place move so many KiB of memory.
+// (ROTARY_ISA=avx2 limits for another): fma, bf16-dot and bf16-tiles compute; read and in-place move so many KiB of memory.
 #include <algorithm>
 #include <cstdint>
 #include <string>
@@ -32,8 +32,9 @@ void report(benchmark::State& state, const char* unit, double amount, const Rate
 
 void fma(benchmark::State& state) { report(state, "GFLOP/s", 1e6, bench::fma_rate); }
 
-void bf16_dot(benchmark::State& state) {
-  if (bench::bf16_dot_rate() > 0) report(state, "GFLOP/s", 1e6, bench::bf16_dot_rate);
+/// Where the machine has the instruction.
+void bf16(benchmark::State& state, double (*rate)() noexcept) {
+  if (rate() > 0) report(state, "GFLOP/s", 1e6, rate);
   else state.SkipWithError("this machine has no such instruction");
 }
 
@@ -54,7 +55,12 @@ const bool added = [] {
   for (const Isa isa : available_isas()) sets.append(name(isa)).append(" ");
   benchmark::AddCustomContext("instruction_sets", sets);
   bench::add_case("limit/fma", fma);
-  if (active_isa() == Isa::avx512) bench::add_case("limit/bf16-dot", bf16_dot);
+  if (active_isa() >= Isa::avx512 && active_isa() <= Isa::amx) {
+    bench::add_case("limit/bf16-dot", [](benchmark::State& state) { bf16(state, bench::bf16_dot_rate); });
+  }
+  if (active_isa() == Isa::amx) {
+    bench::add_case("limit/bf16-tiles", [](benchmark::State& state) { bf16(state, bench::bf16_tile_rate); });
+  }
   for (const std::int64_t kib : {32, 1024, 8192, 262144}) {
     add(bench::Traffic::read, kib);
     add(bench::Traffic::in_place, kib);

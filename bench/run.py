@@ -44,6 +44,10 @@ QUICK = [
 QUICK_OF_WEAKER = [r"limit/fma", r"prefill/float32/d128/2048/1"]
 FULL_OF_WEAKER = [r"limit/.*", r"rotate/.*/SHD/.*", r"shift/.*/4096", r"smallest/.*", r"prefill/.*", r"window/.*",
                   r"backward/.*/1", r"decode/(float32|bfloat16)/.*", r"linear.*/8"]
+# Sets that are like another but for some kernels, which take bfloat16:
+OF_BFLOAT16 = {"avx512_bf16", "amx"}
+QUICK_OF_BFLOAT16 = [r"limit/bf16-.*", r"prefill/bfloat16/d128/2048/1"]
+FULL_OF_BFLOAT16 = [r"limit/bf16-.*", r"(prefill|window)/bfloat16/.*"]
 SECONDS = {"quick": 0.12, "full": 0.25}  # for the samples of a case
 LIMIT = {"quick": 75, "full": 700}  # seconds after which nothing is repeated
 ROUNDS = 3  # of repeating, at most
@@ -143,9 +147,10 @@ class Programs:
                 sys.exit("\n  ".join([f"{failed} ({ending(running.returncode)})", *said]))
 
     def instruction_sets(self):
-        """The best two of this machine, best first."""
+        """The best two of this machine, best first, and then those of bfloat16."""
         answer = "".join(self.lines("limits", "", "--benchmark_format=json", "--benchmark_filter=limit/fma"))
-        return json.loads(answer)["context"]["instruction_sets"].split()[:-3:-1]
+        sets = json.loads(answer)["context"]["instruction_sets"].split()[::-1]
+        return [isa for isa in sets if isa not in OF_BFLOAT16][:2] + [isa for isa in sets if isa in OF_BFLOAT16]
 
     def names(self, program, isa, chosen):
         listing = self.lines(program, isa, "--benchmark_list_tests", f"--benchmark_filter={chosen}")
@@ -242,7 +247,9 @@ def write(path, text):
 def plan(programs, sets, quick, only):
     """Yields (program, instruction set, names of cases)."""
     for isa in sets:
-        if isa == sets[0]:
+        if isa in OF_BFLOAT16:
+            chosen = pattern(QUICK_OF_BFLOAT16 if quick else FULL_OF_BFLOAT16)
+        elif isa == sets[0]:
             chosen = pattern(QUICK if quick else [".*"])
         else:
             chosen = pattern(QUICK_OF_WEAKER if quick else FULL_OF_WEAKER)

@@ -91,9 +91,11 @@ class Programs(unittest.TestCase):
             call()
         return caught.exception.code
 
-    def test_the_best_two_instruction_sets_are_those_named_last(self):
+    def test_the_best_two_instruction_sets_are_those_named_last_beside_those_of_bfloat16(self):
         self.write("limits", """echo '{"context": {"instruction_sets": "scalar sse4 avx2 avx512 "}}'""")
         self.assertEqual(self.programs.instruction_sets(), ["avx512", "avx2"])
+        self.write("limits", """echo '{"context": {"instruction_sets": "sse4 avx2 avx512 avx512_bf16 amx "}}'""")
+        self.assertEqual(self.programs.instruction_sets(), ["avx512", "avx2", "amx", "avx512_bf16"])
 
     def test_of_a_program_that_fails_the_last_words_are_shown(self):
         self.write("limits", "for i in 1 2 3 4 5 6; do echo reason $i >&2; done; exit 3")

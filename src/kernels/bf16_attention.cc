@@ -206,18 +206,19 @@ struct Tiles {
   }
 };
 
+// What a product points at is written to, which the linter does not see.
+// NOLINTBEGIN(readability-non-const-parameter)
 template <class Unit>
 void score(const float* keys, std::int64_t first, std::int64_t num_keys, const float* queries, std::int64_t head_dim,
            float* scores, LinesAhead& ahead) noexcept {
   const std::int64_t width = packed_width(head_dim);
+  TileProduct product{keys + first * width, queries, width / lanes, scores, false};
   Unit::begin();
   for (std::int64_t key = 0; key < num_keys; key += lanes) {
     ahead.fetch();
-    Unit::multiply({.a = keys + (first + key) * width,
-                    .b = queries,
-                    .num_tiles = width / lanes,
-                    .out = scores + key * rows,
-                    .adds = false});
+    Unit::multiply(product);
+    product.a += lanes * width;
+    product.out += lanes * rows;
   }
   Unit::end();
 }
@@ -226,17 +227,19 @@ template <class Unit>
 void accumulate(const float* values, std::int64_t first, std::int64_t num_keys, float* weights, float* out,
                 std::int64_t value_dim, LinesAhead& ahead) noexcept {
   pack_weights(weights, num_keys);
+  const std::int64_t num_tiles = up_to(num_keys, tile_numbers) / tile_numbers;
+  TileProduct product{values + first / tile_numbers * tile_words, weights, num_tiles, out, true};
   Unit::begin();
   for (std::int64_t channel = 0; channel < value_dim; channel += lanes) {
     ahead.fetch();
-    Unit::multiply({.a = values + (channel / lanes * key_tiles + first / tile_numbers) * tile_words,
-                    .b = weights,
-                    .num_tiles = up_to(num_keys, tile_numbers) / tile_numbers,
-                    .out = out + channel * rows,
-                    .adds = true});
+    Unit::multiply(product);
+    product.a += key_tiles * tile_words;
+    product.out += lanes * rows;
   }
   Unit::end();
 }
+
+// NOLINTEND(readability-non-const-parameter)
 
 template <class Unit>
 AttentionKernels<float> kernels() noexcept {
