@@ -41,6 +41,20 @@ TEST(Attention, AgreesWithTheReferenceAtEveryLengthAroundATile_S17) {
   }
 }
 
+TEST(Attention, AgreesWithTheReferenceAtEveryLengthAroundATileOfBfloat16) {
+  for (const std::int64_t num_queries : {2, 15, 16, 17, 47, 48, 49, 97}) {
+    for (const std::int64_t num_keys : {1, 15, 31, 32, 33, 127, 129, 261}) {
+      for (const std::int64_t width : {1, 31, 33, 72}) {
+        Case c({.num_queries = num_queries, .num_keys = num_keys, .head_dim = width, .value_dim = (width + 4) / 2},
+               DType::bf16);
+        c.options.causal = num_keys % 2 == 0 ? Causal::bottom_right : Causal::none;
+        expect_agrees_with_reference(
+            c, std::to_string(num_queries) + " queries, " + std::to_string(num_keys) + " keys of " + std::to_string(width));
+      }
+    }
+  }
+}
+
 TEST(Attention, AgreesWithTheReferenceWhenRowsFillSeveralBlocks) {
   const std::int64_t rows = 8 * attention_kernels<float>().rows;
   for (const Causal causal : {Causal::none, Causal::top_left, Causal::bottom_right}) {
