@@ -5,6 +5,7 @@
 
 #include "base/exact_angle.h"
 #include "base/fail.h"
+#include "kernels/angle_runs.h"
 #include "kernels/angles.h"
 #include "rotary/isa.hpp"
 #include "rotation/angles.h"
@@ -12,22 +13,24 @@
 namespace rotary {
 namespace {
 
+PairAngles pair_angles(const Rotation& rotation, double amplitude) noexcept {
+  return {.turns_hi = rotation.turns_hi().data(),
+          .turns_lo = rotation.turns_lo().data(),
+          .axis = rotation.num_axes() == 1 ? nullptr : rotation.axis().data(),
+          .num_pairs = rotation.num_pairs(),
+          .amplitude = amplitude};
+}
+
 void exact_row(const Rotation& rotation, double amplitude, const double* position, float* cos, float* sin) noexcept {
-  const std::vector<double>& turns = rotation.turns_hi();
-  exact_angles({.turns_hi = turns.data(),
-                .turns_lo = rotation.turns_lo().data(),
-                .axis = rotation.num_axes() == 1 ? nullptr : rotation.axis().data(),
-                .num_pairs = rotation.num_pairs(),
-                .amplitude = amplitude},
-               position, cos, sin);
+  exact_angles(pair_angles(rotation, amplitude), position, cos, sin);
 
   // Farther than the kernel reaches: pair by pair, so that a value never depends on its neighbours.
   double farthest = 0;
   for (int a = 0; a < rotation.num_axes(); ++a) farthest = std::max(farthest, std::abs(position[a]));
   if (farthest * rotation.max_abs_inv_freq() <= max_kernel_turns) return;  // radians: farther than turns
-  for (std::size_t j = 0; j < turns.size(); ++j) {
+  for (std::size_t j = 0; j < rotation.inv_freq().size(); ++j) {
     const double p = position[rotation.axis()[j]];
-    if (std::abs(p * turns[j]) <= max_kernel_turns) continue;
+    if (std::abs(p * rotation.turns_hi()[j]) <= max_kernel_turns) continue;
     const CosSin exact = cos_sin(p, rotation.inv_freq()[j]);
     cos[j] = nearest<float>(exact.cos * DoubleDouble{amplitude, 0});
     sin[j] = nearest<float>(exact.sin * DoubleDouble{amplitude, 0});
@@ -88,6 +91,20 @@ void AngleRows::row(const double* position, T* cos, T* sin, double factor) const
 }
 template void AngleRows::row(const double*, float*, float*, double) const noexcept;
 template void AngleRows::row(const double*, double*, double*, double) const noexcept;
+
+bool AngleRows::can_run(double first, std::int64_t count, double factor) const noexcept {
+  const double amplitude = rotation_.amplitude() * factor, end = std::max(first, 0.0) + static_cast<double>(angle_run);
+  return precision_ == Precision::exact && rotation_.num_axes() == 1 && count <= angle_run && first >= 0 && end <= 0x1p53 &&
+         end * rotation_.max_abs_inv_freq() <= max_kernel_turns && amplitude >= 0x1p-20 && amplitude <= 0x1p20;
+}
+
+void AngleRows::run(double first, std::int64_t count, AngleSteps& steps, float* cos, float* sin, std::int64_t step,
+                    double factor) const noexcept {
+  const PairAngles pairs = pair_angles(rotation_, rotation_.amplitude() * factor);
+  if (!steps.are_made) make_angle_steps(pairs, steps.numbers);
+  steps.are_made = true;
+  exact_angle_run(pairs, steps.numbers, first, count, cos, sin, step);
+}
 
 void angles(const Rotation& rotation, const double* position, float* cos, float* sin, Precision precision) {
   const AngleRows rows("angles", rotation, precision);

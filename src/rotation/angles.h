@@ -19,6 +19,12 @@ void scale_row(std::int64_t num_pairs, double factor, T* cos, T* sin) noexcept {
   }
 }
 
+/// Rows of tokens that follow each other are made from these, once they are; one thread's.
+struct AngleSteps {
+  double* numbers = nullptr;  ///< room for angle_steps_size(num_pairs), or nullptr: there are none
+  bool are_made = false;
+};
+
 /// Makes the rows of one rotation in one precision. Refers to the rotation, which must outlive it.
 class AngleRows {
  public:
@@ -35,6 +41,12 @@ class AngleRows {
   /// T is float or double; in double, transformers and ggml give the float32 values that they are about.
   template <class T>
   void row(const double* position, T* cos, T* sin, double factor = 1) const noexcept;
+
+  /// Whether run() can be asked for the whole position `first` and the `count` - 1 after it.
+  bool can_run(double first, std::int64_t count, double factor = 1) const noexcept;
+  /// The same bits as row() for `count` <= angle_run positions, in rows that are `step` numbers apart.
+  void run(double first, std::int64_t count, AngleSteps& steps, float* cos, float* sin, std::int64_t step,
+           double factor = 1) const noexcept;
 
  private:
   const char* operation_;

@@ -217,6 +217,24 @@ PositionRange position_range(const ConstTensorView& x, const Positions& position
   return TokenPositions(operation, positions, tokens, num_axes).range(tokens);
 }
 
+std::int64_t TokenPositions::count_on(std::int64_t row, std::int64_t token, std::int64_t count) const noexcept {
+  if (listed_) {
+    if (num_axes_ != 1) return 1;
+    double first, next;
+    read(row, token, &first);
+    if (first != std::floor(first)) return 1;
+    std::int64_t length = 1;
+    for (; length < count; ++length) {
+      read(row, token + length, &next);
+      if (next != first + static_cast<double>(length)) break;
+    }
+    return length;
+  }
+  if (!cu_seqlens_) return count;
+  return std::min(count,
+                  whole_number(cu_seqlens_, (sequence_of(cu_seqlens_, token) + 1) * cu_seqlens_.stride('N')) - token);
+}
+
 void TokenPositions::read(std::int64_t row, std::int64_t token, double* position) const noexcept {
   if (listed_) {
     const std::int64_t element =

@@ -59,6 +59,8 @@ class TokenPositions {
 
   /// `position` receives num_axes numbers.
   void read(std::int64_t row, std::int64_t token, double* position) const noexcept;
+  /// How many tokens, from `token` on and `count` at most, stand at whole positions, one after the other.
+  std::int64_t count_on(std::int64_t row, std::int64_t token, std::int64_t count) const noexcept;
   /// Whether they are one after the other within each batch row and sequence, not given one by one.
   bool is_counted() const noexcept { return !listed_; }
   /// Over all of `tokens`, those of the constructor.

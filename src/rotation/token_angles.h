@@ -39,6 +39,11 @@ class TokenAngles {
   template <class T>
   void read(std::int64_t row, std::int64_t token, T* cos, T* sin) const noexcept;
 
+  /// The same for the tokens from `first` on, `step` numbers apart: for up to `count` <= angle_run of them, and at least one.
+  /// Returns how many: as many as are cheaper together. `steps` are of this rotation.
+  std::int64_t read_run(std::int64_t row, std::int64_t first, std::int64_t count, AngleSteps& steps, float* cos, float* sin,
+                        std::int64_t step) const noexcept;
+
  private:
   void check_positions(const Tokens& tokens) const;
   void check_table_is_for_rotation(const char* operation) const;
