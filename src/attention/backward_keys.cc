@@ -56,16 +56,17 @@ template <class T>
 void BackwardKeys<T>::load_group(std::int64_t group) {
   const std::int64_t head_dim = p_.forward.head_dim;
   T* const rows = key_rows_ + group * group_ * key_step_;
-  for (std::int64_t i = 0; i < group_; ++i) {
-    T* const key = rows + i * key_step_;
+  const std::int64_t count = std::min(group_, num_keys_ - group * group_), value_dim = p_.forward.value_dim;
+  const std::int64_t token = sequence_.first_key + first_ + group * group_;
+  turned_rows_.load_run(sequence_.row, token, count, kv_head_, rows, key_step_);
+  for (std::int64_t i = 0; i < count; ++i) {
     T* const value = value_rows_of_group_ + i * dvalue_width_;
-    std::fill_n(key, key_step_, T{0});
-    std::fill_n(value, dvalue_width_, T{0});
-    if (group * group_ + i >= num_keys_) continue;
-    const std::int64_t token = sequence_.first_key + first_ + group * group_ + i;
-    turned_rows_.load(sequence_.row, token, kv_head_, key);
-    value_rows_.load(sequence_.row, token, kv_head_, value);
+    value_rows_.load(sequence_.row, token + i, kv_head_, value);
+    std::fill(rows + i * key_step_ + head_dim, rows + (i + 1) * key_step_, T{0});
+    std::fill(value + value_dim, value + dvalue_width_, T{0});
   }
+  std::fill(rows + count * key_step_, rows + group_ * key_step_, T{0});
+  std::fill(value_rows_of_group_ + count * dvalue_width_, value_rows_of_group_ + group_ * dvalue_width_, T{0});
   products_.transpose(rows, group_, key_step_, keys_ + group * group_ * key_step_, group_);
   products_.transpose(value_rows_of_group_, group_, dvalue_width_, values_ + group * group_ * dvalue_width_, group_);
   // In sums over keys a gradient of 0 must not meet a NaN. A query that sees it has NaN for a gradient anyway.

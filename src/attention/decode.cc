@@ -225,10 +225,9 @@ class Decoder {
 
   void turn(const AttentionSequence& s, std::int64_t kv_head, std::int64_t key, DecodeStep& step) {
     float* row = turned_ + (&step - steps_) * decode_keys * p_.head_dim;
-    for (std::int64_t i = 0; i < step.count; ++i, row += p_.head_dim) {
-      key_rows_->load(s.row, s.first_key + key + i, kv_head, row);
+    key_rows_->load_run(s.row, s.first_key + key, step.count, kv_head, row, p_.head_dim);
+    for (std::int64_t i = 0; i < step.count; ++i, row += p_.head_dim)
       step.keys[i] = reinterpret_cast<const std::byte*>(row);
-    }
   }
 
   void locate_cached(const AttentionSequence& s, std::int64_t kv_head, std::int64_t key, DecodeStep& step) const noexcept {
@@ -265,7 +264,7 @@ class Decoder {
   Sums whole_, part_;
 };
 
-constexpr std::int64_t most_bytes = 64 << 10;  // of a worker
+constexpr std::int64_t most_bytes = 128 << 10;  // of a worker
 
 std::int64_t decoder_bytes(const AttentionProblem& problem, const DecodeShape& shape, std::int64_t most_heads) {
   Arena count;

@@ -2,23 +2,32 @@
 
 #include <algorithm>
 #include <functional>
+#include <type_traits>
+
+#include "kernels/angle_runs.h"
 
 namespace rotary {
+namespace {
+
+/// With fewer, the steps of runs cost more than they save.
+constexpr std::int64_t fewest_tokens_for_runs = 4 * angle_run;
+
+}  // namespace
 
 template <class T>
 TurnedRows<T>::TurnedRows(const ConstTensorView& x, const std::optional<TokenAngles>& angles, Arena& arena, bool as_written)
-    : rows_(x), angles_(angles ? &*angles : nullptr), width_(x.size('D')) {
+    : rows_(x), angles_(angles ? &*angles : nullptr), width_(x.size('D')), num_tokens_(x.size(x.has('T') ? 'T' : 'S')) {
   if (angles_ == nullptr) return;
   const Rotation& rotation = angles_->rotation();
   kernel_.format = {.dtype = dtype_of<T>,
                     .interleaved = rotation.pairing_in() == Pairing::interleaved,
                     .num_pairs = rotation.num_pairs()};
-  kernel_.num_rows = 1;
-  cos_ = arena.take<T>(rotation.num_pairs());
-  sin_ = arena.take<T>(rotation.num_pairs());
-  const std::int64_t size = arranged_size(kernel_.format);
-  forward_.arranged = arena.take<T>(size);
-  back_.arranged = arena.take<T>(size);
+  arranged_step_ = arranged_size(kernel_.format);
+  if (std::is_same_v<T, float> && num_tokens_ >= fewest_tokens_for_runs) {
+    most_at_hand_ = angle_run;
+    steps_.numbers = arena.take<double>(angle_steps_size(rotation.num_pairs()));
+  }
+  arranged_ = arena.take<T>(most_at_hand_ * arranged_step_);
   const bool is_listed = rotation.pairing_in() == Pairing::listed;
   const bool moves = as_written && (is_listed || rotation.pairs_in() != rotation.pairs_out());
   if (!is_listed) slice_ = rotation.rotary_offset();
@@ -60,39 +69,88 @@ void TurnedRows<T>::list_written(const Rotation& rotation) noexcept {
 }
 
 template <class T>
-void TurnedRows<T>::load(std::int64_t batch, std::int64_t token, std::int64_t head, T* row) {
+void TurnedRows<T>::load_run(std::int64_t batch, std::int64_t token, std::int64_t count, std::int64_t head, T* rows,
+                             std::int64_t step) {
+  while (count > 0) {
+    const std::int64_t some = std::min(count, hold(batch, token, false));
+    load_rows(Along::tokens, batch, token, head, some, rows, step);
+    token += some;
+    count -= some;
+    rows += some * step;
+  }
+}
+
+template <class T>
+void TurnedRows<T>::load_heads(std::int64_t batch, std::int64_t token, std::int64_t head, std::int64_t count, T* rows,
+                               std::int64_t step) {
+  hold(batch, token, false);
+  load_rows(Along::heads, batch, token, head, count, rows, step);
+}
+
+template <class T>
+void TurnedRows<T>::load_rows(Along along, std::int64_t batch, std::int64_t token, std::int64_t head, std::int64_t count,
+                              T* rows, std::int64_t step) {
   if (angles_ != nullptr && turns_whole_rows_) {
     if (const T* const from = rows_.template in_place<T>(batch, token, head); from != nullptr) {
-      return turn(forward_, false, batch, token, from, row);
+      return turn(along, token, count, {from, along == Along::tokens ? rows_.token_step() : rows_.head_step()},
+                  {rows, step});
     }
   }
-  rows_.load(batch, token, head, row);
+  for (std::int64_t i = 0; i < count; ++i) {
+    rows_.load(batch, along == Along::tokens ? token + i : token, along == Along::heads ? head + i : head, rows + i * step);
+    if (pairs_first_ != nullptr) bring_pairs_forward(rows + i * step);
+  }
   if (angles_ == nullptr) return;
-  if (pairs_first_ != nullptr) bring_pairs_forward(row);
-  turn(forward_, false, batch, token, row, row);
-  if (written_ != nullptr) bring_as_written(row);
+  turn(along, token, count, {rows, step}, {rows, step});
+  for (std::int64_t i = 0; written_ != nullptr && i < count; ++i) bring_as_written(rows + i * step);
 }
 
 /// The transpose: the angle is negated and the amplitude kept.
 template <class T>
 void TurnedRows<T>::turn_back(std::int64_t batch, std::int64_t token, T* gradient) {
   if (angles_ == nullptr) return;
-  turn(back_, true, batch, token, gradient, gradient);
+  hold(batch, token, true);
+  turn(Along::heads, token, 1, {gradient, 0}, {gradient, 0});
   if (pairs_first_ != nullptr) bring_pairs_back(gradient);
 }
 
 template <class T>
-void TurnedRows<T>::turn(Angles& angles, bool back, std::int64_t batch, std::int64_t token, const T* from, T* to) {
-  if (token != angles.token || batch != angles.batch) {
-    angles_->read(batch, token, cos_, sin_);
-    if (back) std::transform(sin_, sin_ + kernel_.format.num_pairs, sin_, std::negate<T>());
-    arrange(kernel_.format, cos_, sin_, angles.arranged);
-    angles.batch = batch;
-    angles.token = token;
+std::int64_t TurnedRows<T>::hold(std::int64_t batch, std::int64_t token, bool back) {
+  if (angles_ == nullptr) return num_tokens_;
+  const std::int64_t half = arranged_step_ / 2;
+  if (batch != batch_ || token < first_token_ || token >= first_token_ + num_at_hand_) {
+    num_at_hand_ = 1;
+    if constexpr (std::is_same_v<T, float>) {
+      num_at_hand_ = angles_->read_run(batch, token, std::min(most_at_hand_, num_tokens_ - token), steps_, arranged_,
+                                       arranged_ + half, arranged_step_);
+    } else {
+      angles_->read(batch, token, arranged_, arranged_ + half);
+    }
+    for (std::int64_t i = 0; i < num_at_hand_; ++i) {
+      T* const cos = arranged_ + i * arranged_step_;
+      arrange(kernel_.format, cos, cos + half, cos);
+    }
+    batch_ = batch;
+    first_token_ = token;
+    are_back_ = false;
   }
-  kernel_.arranged = angles.arranged;
-  kernel_.x = from + slice_;
-  kernel_.out = to + slice_;
+  for (std::int64_t i = 0; back != are_back_ && i < num_at_hand_; ++i) {
+    T* const sin = arranged_ + i * arranged_step_ + half;
+    std::transform(sin, sin + half, sin, std::negate<T>());
+  }
+  are_back_ = back;
+  return first_token_ + num_at_hand_ - token;
+}
+
+template <class T>
+void TurnedRows<T>::turn(Along along, std::int64_t token, std::int64_t count, Rows<const T> from, Rows<T> to) noexcept {
+  kernel_.num_rows = count;
+  kernel_.x = from.first + slice_;
+  kernel_.x_step = from.step;
+  kernel_.out = to.first + slice_;
+  kernel_.out_step = to.step;
+  kernel_.arranged = arranged_ + (token - first_token_) * arranged_step_;
+  kernel_.arranged_step = along == Along::tokens ? arranged_step_ : 0;
   rotate_rows(kernel_);
 }
 

@@ -7,6 +7,7 @@
 #include "attention/arena.h"
 #include "attention/tensor_rows.h"
 #include "kernels/rotate.h"
+#include "rotation/angles.h"
 #include "rotation/token_angles.h"
 
 namespace rotary {
@@ -20,7 +21,14 @@ class TurnedRows {
   /// them, to meet keys that it has written.
   TurnedRows(const ConstTensorView& x, const std::optional<TokenAngles>& angles, Arena& arena, bool as_written = false);
 
-  void load(std::int64_t batch, std::int64_t token, std::int64_t head, T* row);
+  void load(std::int64_t batch, std::int64_t token, std::int64_t head, T* row) {
+    load_heads(batch, token, head, 1, row, width_);
+  }
+  /// `count` tokens of a head, into rows that are `step` numbers apart.
+  void load_run(std::int64_t batch, std::int64_t token, std::int64_t count, std::int64_t head, T* rows, std::int64_t step);
+  /// `count` heads of a token.
+  void load_heads(std::int64_t batch, std::int64_t token, std::int64_t head, std::int64_t count, T* rows,
+                  std::int64_t step);
 
   /// Where it reads.
   const TensorRows<ConstTensorView>& rows() const noexcept { return rows_; }
@@ -29,14 +37,21 @@ class TurnedRows {
   void turn_back(std::int64_t batch, std::int64_t token, T* gradient);
 
  private:
-  /// cos and sin of one token in the order of the kernel, with the angle's sign or the other one.
-  struct Angles {
-    T* arranged = nullptr;
-    std::int64_t batch = -1, token = -1;  // whose they are
+  /// Along the tokens of a head, or along the heads of a token.
+  enum class Along : std::uint8_t { tokens, heads };
+  /// Rows in memory, and how many numbers they are apart.
+  template <class Number>
+  struct Rows {
+    Number* first;
+    std::int64_t step;
   };
 
-  /// What does not turn stays as it is in `to`.
-  void turn(Angles& angles, bool back, std::int64_t batch, std::int64_t token, const T* from, T* to);
+  /// Has cos and sin of a token at hand, with the angle's sign or the other one. Returns how many are, from this token on.
+  std::int64_t hold(std::int64_t batch, std::int64_t token, bool back);
+  void load_rows(Along along, std::int64_t batch, std::int64_t token, std::int64_t head, std::int64_t count, T* rows,
+                 std::int64_t step);
+  /// By the angles at hand. What does not turn stays as it is in `to`.
+  void turn(Along along, std::int64_t token, std::int64_t count, Rows<const T> from, Rows<T> to) noexcept;
   void list_pairs_first(const Rotation& rotation) noexcept;
   void list_written(const Rotation& rotation) noexcept;
   void bring_pairs_forward(T* row) noexcept;
@@ -46,8 +61,12 @@ class TurnedRows {
   TensorRows<ConstTensorView> rows_;
   const TokenAngles* angles_;
   std::int64_t width_;
-  T *cos_ = nullptr, *sin_ = nullptr;  // of one token, in the order of the pairs
-  Angles forward_, back_;
+  std::int64_t num_tokens_, most_at_hand_ = 1;
+  AngleSteps steps_;
+  T* arranged_ = nullptr;  // angles at hand: of tokens that follow each other, in the order of the kernel
+  std::int64_t arranged_step_ = 0;
+  std::int64_t batch_ = -1, first_token_ = 0, num_at_hand_ = 0;
+  bool are_back_ = false;                // with the other sign
   T* in_order_ = nullptr;                // a row on its way to another order
   std::int64_t* pairs_first_ = nullptr;  // where pairs are listed: which channel comes where
   std::int64_t* written_ = nullptr;      // where that is another order: the place that rotate() gives to each channel

@@ -32,7 +32,8 @@ struct PairFormat {
 /// How many lane values arranged cos and sin of one token take together.
 std::int64_t arranged_size(const PairFormat& format) noexcept;
 
-/// Brings cos and sin (num_pairs lane values each, in the order of the pairs) into the order of the kernel.
+/// Brings cos and sin (num_pairs lane values each, in the order of the pairs) into the order of the kernel. They may lie where
+/// `arranged` has its first and its second half.
 void arrange(const PairFormat& format, const void* cos, const void* sin, void* arranged) noexcept;
 
 struct RowsToRotate {
