@@ -111,12 +111,13 @@ void QueryBlock<T>::begin(RowTile& tile, std::int64_t first_row, std::int64_t nu
 template <class T>
 void QueryBlock<T>::load_queries(RowTile& tile) {
   const std::int64_t rows = kernels_.rows, width = p_.head_dim;
-  for (std::int64_t r = 0; r < tile.num_rows; ++r) {
-    const std::int64_t token = sequence_.first_query + query(tile.first_row + r);
-    T* const row = some_rows_ + r * width;
-    query_rows_.load(sequence_.row, token, head(tile.first_row + r), row);
+  for (std::int64_t r = 0, count = 0; r < tile.num_rows; r += count) {  // the heads of a token
+    const std::int64_t token = sequence_.first_query + query(tile.first_row + r), first_head = head(tile.first_row + r);
+    count = std::min((kv_head_ + 1) * heads_per_kv_head_ - first_head, tile.num_rows - r);
+    T* const heads = some_rows_ + r * width;
+    query_rows_.load_heads(sequence_.row, token, first_head, count, heads, width);
     const T scale = static_cast<T>(p_.scale_of(sequence_.row, token));
-    for (std::int64_t d = 0; d < width; ++d) row[d] *= scale;
+    for (std::int64_t i = 0; i < count * width; ++i) heads[i] *= scale;
   }
   std::fill(some_rows_ + tile.num_rows * width, some_rows_ + rows * width, T{0});
   kernels_.pack_queries(some_rows_, width, tile.queries);
@@ -174,9 +175,14 @@ void QueryBlock<T>::attend_tile(std::int64_t first_key) {
 }
 
 template <class T>
-void QueryBlock<T>::load_key(std::int64_t key, T* row) {
-  if (p_.cached != nullptr) p_.cached->load_key(sequence_.number, key, kv_head_, row);
-  else key_rows_.load(sequence_.row, sequence_.first_key + key, kv_head_, row);
+void QueryBlock<T>::load_key_rows(std::int64_t key, std::int64_t count) {
+  const std::int64_t width = p_.head_dim;
+  if (p_.cached == nullptr) {
+    return key_rows_.load_run(sequence_.row, sequence_.first_key + key, count, kv_head_, some_rows_, width);
+  }
+  for (std::int64_t n = 0; n < count; ++n) {
+    p_.cached->load_key(sequence_.number, key + n, kv_head_, some_rows_ + n * width);
+  }
 }
 
 template <class T>
@@ -197,7 +203,7 @@ void QueryBlock<T>::load_keys(std::int64_t first_key, const KeyRange& part) {
   const std::int64_t panel = kernels_.key_panel, width = p_.head_dim;
   for (std::int64_t i = part.begin; i < part.end; i += panel) {
     const std::int64_t count = std::min(panel, part.end - i);
-    for (std::int64_t n = 0; n < count; ++n) load_key(first_key + i + n, some_rows_ + n * width);
+    load_key_rows(first_key + i, count);
     std::fill(some_rows_ + count * width, some_rows_ + panel * width, T{0});
     kernels_.pack_keys(some_rows_, width, i, keys_);
   }

@@ -67,7 +67,7 @@ class QueryBlock {
 
   // Below, first_key is that of a key tile, and `part` what is needed of the tile.
   void attend_tile(std::int64_t first_key);
-  void load_key(std::int64_t key, T* row);
+  void load_key_rows(std::int64_t key, std::int64_t count);
   const T* value(std::int64_t key, T* row);  // where it lies, or in `row`
   void load_keys(std::int64_t first_key, const KeyRange& part);
   void load_values(std::int64_t first_key, const KeyRange& part);
