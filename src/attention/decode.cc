@@ -25,7 +25,8 @@ constexpr std::int64_t most_parts = 8;
 
 /// Numbers of a row, with the zeros at its end.
 std::int64_t padded_width(std::int64_t width, DType dtype) noexcept {
-  return round_up(width, decode_row_bytes * 8 / bit_size(dtype));
+  const std::int64_t piece = decode_row_bytes * 8 / bit_size(dtype);  // a power of two
+  return (width + piece - 1) & -piece;
 }
 
 /// Whether rows along D are in one piece, and whole lines.
@@ -124,21 +125,21 @@ class Decoder {
   void attend(const AttentionSequence& s, const HeadRange& kv_heads) {
     const KeyRange keys = visible_.range(s, 0);
     const std::int64_t count = num_parts(keys);
-    attend_part(s, kv_heads, 0, count, whole_);
+    attend_part(s, keys, kv_heads, 0, count, whole_);
     for (std::int64_t i = 1; i < count; ++i) {
-      attend_part(s, kv_heads, i, count, part_);
+      attend_part(s, keys, kv_heads, i, count, part_);
       merge(part_, whole_, kv_heads.count);
     }
     write(s, kv_heads, whole_);
   }
 
-  void attend_part(const AttentionSequence& s, const HeadRange& kv_heads, std::int64_t i, std::int64_t count,
-                   const Sums& sums) {
+  /// Part `i` of the `count` parts of the keys.
+  void attend_part(const AttentionSequence& s, const KeyRange& keys, const HeadRange& kv_heads, std::int64_t i,
+                   std::int64_t count, const Sums& sums) {
     for (std::int64_t n = 0; n < kv_heads.count; ++n) {
       load_queries(s, kv_heads.first + n, queries_ + n * shape_.heads * shape_.head_dim);
       start(kv_heads.first + n, i == 0, sums.of(n, shape_));
     }
-    const KeyRange keys = visible_.range(s, 0);
     Steps steps({i == 0 ? keys.begin : part_end(keys, i - 1, count), part_end(keys, i, count)}, keys_in_a_row(p_),
                 kv_heads.count);
     DecodeStep *now = steps_, *next = steps_ + 1;
@@ -339,9 +340,12 @@ void DecodeTasks::for_tasks(std::byte* memory, std::int64_t tasks_per_group, con
     Arena own(memory[worker * worker_bytes_]);
     Decoder decoder(p_, shape_, group_heads_, own);
     const std::int64_t num_tasks = num_groups_ * tasks_per_group;
+    AttentionSequence s{};
+    s.number = -1;  // none yet
     for (std::int64_t i = worker; i < num_tasks; i += num_workers_) {
       const std::int64_t group = i / tasks_per_group, first = group % groups_per_sequence_ * group_heads_;
-      const AttentionSequence s = sequence(p_, group / groups_per_sequence_);
+      const std::int64_t number = group / groups_per_sequence_;
+      if (number != s.number) s = sequence(p_, number);
       if (s.num_queries > 0) body(decoder, i, s, HeadRange{first, std::min(group_heads_, p_.num_kv_heads - first)});
     }
   });
@@ -361,8 +365,9 @@ void DecodeTasks::run_parts(std::byte* memory) const {
   };
   for_tasks(memory, most_parts,
             [&](Decoder& decoder, std::int64_t task, const AttentionSequence& s, const HeadRange& heads) {
-              const std::int64_t i = task % most_parts, count = num_parts(visible.range(s, 0));
-              if (i < count) decoder.attend_part(s, heads, i, count, sums(task));
+              const KeyRange keys = visible.range(s, 0);
+              const std::int64_t i = task % most_parts, count = num_parts(keys);
+              if (i < count) decoder.attend_part(s, keys, heads, i, count, sums(task));
             });
   for_tasks(memory, 1, [&](Decoder& decoder, std::int64_t group, const AttentionSequence& s, const HeadRange& heads) {
     const Sums whole = sums(group * most_parts);

@@ -5,6 +5,7 @@
 #include <cassert>
 #include <cstdint>
 #include <type_traits>
+#include <utility>
 
 #include "base/element.h"
 #include "kernels/float_rows.h"
@@ -72,7 +73,8 @@ template <class View>
 class TensorRows {
  public:
   explicit TensorRows(const View& view)
-      : view_(view),
+      : dtype_(view.dtype()),
+        data_(view.data()),
         batch_(view.stride('B')),
         token_(view.stride(view.has('T') ? 'T' : 'S')),
         head_(view.stride('H')),
@@ -81,30 +83,29 @@ class TensorRows {
 
   template <class T>
   void load(std::int64_t batch, std::int64_t token, std::int64_t head, T* row) const noexcept {
-    load_row(view_.dtype(), view_.data(), batch * batch_ + token * token_ + head * head_, step_, width_, row);
+    load_row(dtype_, data_, batch * batch_ + token * token_ + head * head_, step_, width_, row);
   }
   template <class T>
   void store(const T* row, std::int64_t batch, std::int64_t token, std::int64_t head) const noexcept {
-    store_row(row, width_, view_.dtype(), view_.data(), batch * batch_ + token * token_ + head * head_, step_);
+    store_row(row, width_, dtype_, data_, batch * batch_ + token * token_ + head * head_, step_);
   }
 
   /// A row where it lies, if as numbers of T side by side; nullptr otherwise.
   template <class T>
   auto* in_place(std::int64_t batch, std::int64_t token, std::int64_t head) const noexcept {
-    using Data = std::remove_pointer_t<decltype(view_.data())>;
-    using Number = std::conditional_t<std::is_const_v<Data>, const T, T>;
-    const bool lies = view_.dtype() == dtype_of<T> && (step_ == 1 || width_ == 1);
-    return lies ? static_cast<Number*>(view_.data()) + batch * batch_ + token * token_ + head * head_ : nullptr;
+    using Number = std::conditional_t<std::is_const_v<std::remove_pointer_t<Data>>, const T, T>;
+    const bool lies = dtype_ == dtype_of<T> && (step_ == 1 || width_ == 1);
+    return lies ? static_cast<Number*>(data_) + batch * batch_ + token * token_ + head * head_ : nullptr;
   }
   /// Some tokens of a head, or of several, to be fetched before they are read or written; nothing where the rows of a token
   /// are not side by side.
   RowsAhead ahead(std::int64_t batch, std::int64_t token, std::int64_t head, std::int64_t count,
                   std::int64_t num_heads = 1) const noexcept {
     if (step_ != 1 || count <= 0 || width_ == 0 || (num_heads > 1 && head_ != width_)) return {};
-    const std::int64_t bytes = bit_size(view_.dtype()) / 8, width = num_heads * width_;
+    const std::int64_t bytes = bit_size(dtype_) / 8, width = num_heads * width_;
     const std::int64_t first = (batch * batch_ + token * token_ + head * head_) * bytes;
     const bool adjoin = token_ == width;
-    return {.first = reinterpret_cast<std::uintptr_t>(view_.data()) + static_cast<std::uintptr_t>(first),
+    return {.first = reinterpret_cast<std::uintptr_t>(data_) + static_cast<std::uintptr_t>(first),
             .rows = adjoin ? 1 : count,
             .row_bytes = (adjoin ? count : 1) * width * bytes,
             .step_bytes = token_ * bytes};
@@ -114,7 +115,10 @@ class TensorRows {
   std::int64_t head_step() const noexcept { return head_; }
 
  private:
-  View view_;
+  using Data = decltype(std::declval<View>().data());
+
+  DType dtype_;
+  Data data_;
   std::int64_t batch_, token_, head_, step_, width_;
 };
 

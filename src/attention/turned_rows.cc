@@ -29,7 +29,7 @@ TurnedRows<T>::TurnedRows(const ConstTensorView& x, const std::optional<TokenAng
   }
   arranged_ = arena.take<T>(most_at_hand_ * arranged_step_);
   const bool is_listed = rotation.pairing_in() == Pairing::listed;
-  const bool moves = as_written && (is_listed || rotation.pairs_in() != rotation.pairs_out());
+  const bool moves = as_written && (is_listed || rotation.pairing_in() != rotation.pairing_out());
   if (!is_listed) slice_ = rotation.rotary_offset();
   turns_whole_rows_ = !is_listed && !moves && 2 * rotation.num_pairs() == width_;
   if (is_listed || moves) in_order_ = arena.take<T>(width_);
