@@ -1,7 +1,7 @@
 // cos and sin of a vector of pairs in doubles, from the exact product of position and turns. Included once per instruction
 // set, like unroll-inl.h.
 //
-// Every operation is an IEEE operation in one fixed order; fused multiply-add only where it is exact.
+// But where it says otherwise, every operation is an IEEE operation in one fixed order, and fused multiply-add exact.
 #include <hwy/highway.h>
 
 #if defined(ROTARY_COS_SIN_INL_H) == defined(HWY_TARGET_TOGGLE)
@@ -55,37 +55,25 @@ HWY_INLINE Reduced reduce(Vec position, Vec turns_hi, Vec turns_lo) {
   return {hn::Add(hn::Sub(turns, hn::Sub(shifted, magic)), behind), hn::BitCast(Bits(), shifted)};
 }
 
-/// c[0] + z c[1] + … by Horner's rule.
-template <std::size_t terms>
-HWY_INLINE Vec polynomial(const double (&c)[terms], Vec z) {
-  const Doubles d;
-  Vec sum = hn::Set(d, c[terms - 1]);
-  for (std::size_t i = terms - 1; i-- > 0;) sum = hn::Add(hn::Mul(sum, z), hn::Set(d, c[i]));
-  return sum;
-}
-
 struct CosSin {
   Vec cos, sin;
 };
 
-/// sin(2 pi r) = r * (sin_terms in r * r), cos(2 pi r) = 1 + r * r * (cos_terms in r * r)
-template <std::size_t terms>
-HWY_INLINE CosSin cos_sin(const Reduced& angle, const double (&sin_terms)[terms], const double (&cos_terms)[terms],
-                          Vec amplitude) {
+/// Of the angle, from two polynomials in z = rest * rest: sin(2 pi rest) = rest * sin_over_rest, cos(2 pi rest) = 1 + z * cos_over_z.
+HWY_INLINE CosSin turned(const Reduced& angle, Vec z, Vec sin_over_rest, Vec cos_over_z, Vec amplitude) {
   const Doubles d;
   // The sign of both changes after two quarters.
   const auto sign = hn::BitCast(Bits(), hn::Set(d, -0.0));
   const Vec scale = hn::Xor(amplitude, hn::BitCast(d, hn::And(hn::ShiftLeft<62>(angle.quarters), sign)));
-  const Vec r = angle.rest, z = hn::Mul(r, r);
-  const Vec sin_r = hn::Mul(hn::Mul(polynomial(sin_terms, z), r), scale);
-  const Vec cos_r = hn::Mul(hn::Add(hn::Mul(polynomial(cos_terms, z), z), hn::Set(d, 1)), scale);
+  const Vec sin_r = hn::Mul(hn::Mul(sin_over_rest, angle.rest), scale);
+  const Vec cos_r = hn::Mul(hn::Add(hn::Mul(cos_over_z, z), hn::Set(d, 1)), scale);
 
   // An odd quarter turns (cos, sin) into (-sin, cos).
   const auto odd = hn::RebindMask(d, hn::TestBit(angle.quarters, hn::Set(Bits(), 1)));
   return {hn::IfThenElse(odd, hn::Neg(sin_r), cos_r), hn::IfThenElse(odd, cos_r, sin_r)};
 }
 
-// Near-minimax for |r| <= 1/8 turn; made by tests/data/angles/make_polynomials.py.
+// c[0] + z c[1] + … by Horner's rule. Near-minimax for |rest| <= 1/8 turn; made by tests/data/angles/make_polynomials.py.
 
 /// To be rounded to float: within 2^-37.6 (sin) and 2^-41.5 (cos) of the value. Error of it all: docs/angles.md.
 HWY_INLINE CosSin exact_cos_sin(Vec position, Vec turns_hi, Vec turns_lo, Vec amplitude) {
@@ -93,10 +81,18 @@ HWY_INLINE CosSin exact_cos_sin(Vec position, Vec turns_hi, Vec turns_lo, Vec am
                                          -0x1.32ca9d79fc665p+6, 0x1.4bc85ccb213adp+5};
   static constexpr double cos_terms[] = {-0x1.3bd3cc9be3632p+4, 0x1.03c1f07ea5ef5p+6, -0x1.55d3c1c3c3160p+6,
                                          0x1.e1ec718e563c5p+5, -0x1.a1e852987c3d8p+4};
-  return cos_sin(reduce(position, turns_hi, turns_lo), sin_terms, cos_terms, amplitude);
+  const auto polynomial = [](const double(&c)[5], Vec z) HWY_ATTR {
+    const Doubles d;
+    Vec sum = hn::Set(d, c[4]);
+    for (int i = 3; i >= 0; --i) sum = hn::Add(hn::Mul(sum, z), hn::Set(d, c[i]));
+    return sum;
+  };
+  const Reduced angle = reduce(position, turns_hi, turns_lo);
+  const Vec z = hn::Mul(angle.rest, angle.rest);
+  return turned(angle, z, polynomial(sin_terms, z), polynomial(cos_terms, z), amplitude);
 }
 
-/// In double: within 4 * 2^-53 of the value.
+/// In double: within 4 * 2^-53 of the value. Not the same bits on every instruction set.
 HWY_INLINE CosSin precise_cos_sin(const Reduced& angle, Vec amplitude) {
   static constexpr double sin_terms[] = {0x1.921fb54442d18p+2,  -0x1.4abbce625be41p+5, 0x1.466bc677587f8p+6,
                                          -0x1.32d2cce2e5b19p+6, 0x1.50782fda12d96p+5,  -0x1.e30071afc3e59p+3,
@@ -104,7 +100,14 @@ HWY_INLINE CosSin precise_cos_sin(const Reduced& angle, Vec amplitude) {
   static constexpr double cos_terms[] = {-0x1.3bd3cc9be45dep+4, 0x1.03c1f081b5ac0p+6,  -0x1.55d3c7e3cb241p+6,
                                          0x1.e1f5068688d5bp+5,  -0x1.a6d1eef479be1p+4, 0x1.f9ce245cada0bp+2,
                                          -0x1.b2f3eb054afcdp+0};
-  return cos_sin(angle, sin_terms, cos_terms, amplitude);
+  const auto polynomial = [](const double(&c)[7], Vec z) HWY_ATTR {
+    const Doubles d;
+    Vec sum = hn::Set(d, c[6]);
+    for (int i = 5; i >= 0; --i) sum = hn::MulAdd(sum, z, hn::Set(d, c[i]));
+    return sum;
+  };
+  const Vec z = hn::Mul(angle.rest, angle.rest);
+  return turned(angle, z, polynomial(sin_terms, z), polynomial(cos_terms, z), amplitude);
 }
 
 HWY_INLINE void store(const CosSin& x, float* HWY_RESTRICT cos, float* HWY_RESTRICT sin) {
