@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "attention/arena.h"
+#include "attention/tensor_rows.h"
+#include "kernels/float_rows.h"
 #include "rotary/frequencies.hpp"
 #include "rotary/rotate.hpp"
 
@@ -30,8 +32,8 @@ std::vector<float> numbers(std::int64_t count) {
 void expect_rows_of_rotate(const ConstTensorView& x, const Rotation& rotation, const Positions& positions,
                            std::int64_t run) {
   const std::int64_t length = x.size('S') * x.size('T'), width = x.size('D'), token_size = num_heads * width;
-  const auto* const given = static_cast<const float*>(x.data());
-  std::vector<float> expected(given, given + length * token_size);
+  std::vector<float> expected(static_cast<std::size_t>(length * token_size));
+  load_row(x.dtype(), x.data(), 0, 1, length * token_size, expected.data());
   rotate(TensorView(expected.data(), x.axes().c_str(), {length, num_heads, width}), rotation, positions);
   std::vector<float> expected_back = expected, loaded(expected.size());
   rotate_backward(TensorView(expected_back.data(), x.axes().c_str(), {length, num_heads, width}), rotation, positions);
@@ -90,6 +92,16 @@ TEST_P(TurnedRowsOf, CountFromAnyOffset) {
     for (const std::int64_t run : {1, 5, 16, 150}) {
       SCOPED_TRACE(offset);
       expect_rows_of_rotate(by_token, rotation, {.offset = offset}, run);
+    }
+  }
+}
+
+TEST_P(TurnedRowsOf, AreWidenedFrom16Bits) {
+  std::vector<std::uint16_t> narrow(x.size());
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    narrow_row(x.data(), static_cast<std::int64_t>(x.size()), dtype, narrow.data());
+    for (const std::int64_t run : {1, 16}) {
+      expect_rows_of_rotate({narrow.data(), dtype, "SHD", {length, num_heads, width}}, rotation, {.offset = 9}, run);
     }
   }
 }

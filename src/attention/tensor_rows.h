@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 #include <utility>
@@ -97,6 +98,13 @@ class TensorRows {
     const bool lies = dtype_ == dtype_of<T> && (step_ == 1 || width_ == 1);
     return lies ? static_cast<Number*>(data_) + batch * batch_ + token * token_ + head * head_ : nullptr;
   }
+  /// Its first element, where elements of a row are side by side; nullptr otherwise.
+  const void* side_by_side(std::int64_t batch, std::int64_t token, std::int64_t head) const noexcept {
+    if (step_ != 1 && width_ != 1) return nullptr;
+    const std::int64_t first = batch * batch_ + token * token_ + head * head_;
+    return static_cast<const std::byte*>(data_) + first * (bit_size(dtype_) / 8);
+  }
+  DType dtype() const noexcept { return dtype_; }
   /// Some tokens of a head, or of several, to be fetched before they are read or written; nothing where the rows of a token
   /// are not side by side.
   RowsAhead ahead(std::int64_t batch, std::int64_t token, std::int64_t head, std::int64_t count,

@@ -31,7 +31,8 @@ TurnedRows<T>::TurnedRows(const ConstTensorView& x, const std::optional<TokenAng
   const bool is_listed = rotation.pairing_in() == Pairing::listed;
   const bool moves = as_written && (is_listed || rotation.pairing_in() != rotation.pairing_out());
   if (!is_listed) slice_ = rotation.rotary_offset();
-  turns_whole_rows_ = !is_listed && !moves && 2 * rotation.num_pairs() == width_;
+  const bool can_read = x.dtype() == dtype_of<T> || (std::is_same_v<T, float> && bit_size(x.dtype()) == 16);
+  turns_whole_rows_ = can_read && !is_listed && !moves && 2 * rotation.num_pairs() == width_;
   if (is_listed || moves) in_order_ = arena.take<T>(width_);
   if (is_listed) {
     pairs_first_ = arena.take<std::int64_t>(width_);
@@ -91,9 +92,9 @@ template <class T>
 void TurnedRows<T>::load_rows(Along along, std::int64_t batch, std::int64_t token, std::int64_t head, std::int64_t count,
                               T* rows, std::int64_t step) {
   if (angles_ != nullptr && turns_whole_rows_) {
-    if (const T* const from = rows_.template in_place<T>(batch, token, head); from != nullptr) {
-      return turn(along, token, count, {from, along == Along::tokens ? rows_.token_step() : rows_.head_step()},
-                  {rows, step});
+    if (const void* const from = rows_.side_by_side(batch, token, head); from != nullptr) {
+      const std::int64_t from_step = along == Along::tokens ? rows_.token_step() : rows_.head_step();
+      return turn(along, token, count, {rows_.dtype(), from, from_step}, rows, step);
     }
   }
   for (std::int64_t i = 0; i < count; ++i) {
@@ -101,7 +102,7 @@ void TurnedRows<T>::load_rows(Along along, std::int64_t batch, std::int64_t toke
     if (pairs_first_ != nullptr) bring_pairs_forward(rows + i * step);
   }
   if (angles_ == nullptr) return;
-  turn(along, token, count, {rows, step}, {rows, step});
+  turn(along, token, count, {dtype_of<T>, rows + slice_, step}, rows + slice_, step);
   for (std::int64_t i = 0; written_ != nullptr && i < count; ++i) bring_as_written(rows + i * step);
 }
 
@@ -110,7 +111,7 @@ template <class T>
 void TurnedRows<T>::turn_back(std::int64_t batch, std::int64_t token, T* gradient) {
   if (angles_ == nullptr) return;
   hold(batch, token, true);
-  turn(Along::heads, token, 1, {gradient, 0}, {gradient, 0});
+  turn(Along::heads, token, 1, {dtype_of<T>, gradient + slice_, 0}, gradient + slice_, 0);
   if (pairs_first_ != nullptr) bring_pairs_back(gradient);
 }
 
@@ -143,12 +144,14 @@ std::int64_t TurnedRows<T>::hold(std::int64_t batch, std::int64_t token, bool ba
 }
 
 template <class T>
-void TurnedRows<T>::turn(Along along, std::int64_t token, std::int64_t count, Rows<const T> from, Rows<T> to) noexcept {
+void TurnedRows<T>::turn(Along along, std::int64_t token, std::int64_t count, const Rows& from, T* to,
+                         std::int64_t to_step) noexcept {
+  kernel_.widened_from = from.dtype;
   kernel_.num_rows = count;
-  kernel_.x = from.first + slice_;
+  kernel_.x = from.first;
   kernel_.x_step = from.step;
-  kernel_.out = to.first + slice_;
-  kernel_.out_step = to.step;
+  kernel_.out = to;
+  kernel_.out_step = to_step;
   kernel_.arranged = arranged_ + (token - first_token_) * arranged_step_;
   kernel_.arranged_step = along == Along::tokens ? arranged_step_ : 0;
   rotate_rows(kernel_);

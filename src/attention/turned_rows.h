@@ -39,10 +39,10 @@ class TurnedRows {
  private:
   /// Along the tokens of a head, or along the heads of a token.
   enum class Along : std::uint8_t { tokens, heads };
-  /// Rows in memory, and how many numbers they are apart.
-  template <class Number>
+  /// Rows in memory, and how many elements they are apart.
   struct Rows {
-    Number* first;
+    DType dtype;
+    const void* first;
     std::int64_t step;
   };
 
@@ -50,8 +50,8 @@ class TurnedRows {
   std::int64_t hold(std::int64_t batch, std::int64_t token, bool back);
   void load_rows(Along along, std::int64_t batch, std::int64_t token, std::int64_t head, std::int64_t count, T* rows,
                  std::int64_t step);
-  /// By the angles at hand. What does not turn stays as it is in `to`.
-  void turn(Along along, std::int64_t token, std::int64_t count, Rows<const T> from, Rows<T> to) noexcept;
+  /// By the angles at hand: the slice that turns.
+  void turn(Along along, std::int64_t token, std::int64_t count, const Rows& from, T* to, std::int64_t to_step) noexcept;
   void list_pairs_first(const Rotation& rotation) noexcept;
   void list_written(const Rotation& rotation) noexcept;
   void bring_pairs_forward(T* row) noexcept;
@@ -65,14 +65,14 @@ class TurnedRows {
   AngleSteps steps_;
   T* arranged_ = nullptr;  // angles at hand: of tokens that follow each other, in the order of the kernel
   std::int64_t arranged_step_ = 0;
-  std::int64_t batch_ = -1, first_token_ = 0, num_at_hand_ = 0;
-  bool are_back_ = false;                // with the other sign
-  T* in_order_ = nullptr;                // a row on its way to another order
-  std::int64_t* pairs_first_ = nullptr;  // where pairs are listed: which channel comes where
-  std::int64_t* written_ = nullptr;      // where that is another order: the place that rotate() gives to each channel
+  std::int64_t batch_ = -1, first_token_ = 0, num_at_hand_ = 0;  // whose they are
+  bool are_back_ = false;                                        // with the other sign
+  T* in_order_ = nullptr;                                        // a row on its way to another order
+  std::int64_t* pairs_first_ = nullptr;                          // where pairs are listed: which channel comes where
+  std::int64_t* written_ = nullptr;  // where that is another order: the place that rotate() gives to each channel
   RowsToRotate kernel_;
   std::int64_t slice_ = 0;         // the first channel that turns
-  bool turns_whole_rows_ = false;  // and writes channels where it reads them
+  bool turns_whole_rows_ = false;  // and writes channels where it reads them, which the kernel can
 };
 
 }  // namespace rotary

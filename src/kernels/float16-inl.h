@@ -23,6 +23,10 @@ using Halves = hn::Rebind<std::uint16_t, Floats>;
 using F = hn::Vec<Floats>;
 using W = hn::Vec<Words>;
 
+HWY_INLINE F load_bf16(const std::uint16_t* from) {
+  return hn::BitCast(Floats(), hn::ShiftLeft<16>(hn::PromoteTo(Words(), hn::LoadU(Halves(), from))));
+}
+
 // bfloat16 is the upper half of a float32. A word of two holds the even element below and the odd one above.
 
 HWY_INLINE void load_bf16_pairs(const std::uint16_t* from, F& even, F& odd) {

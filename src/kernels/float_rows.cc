@@ -19,11 +19,6 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr auto lanes = static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<float>()));
 
-HWY_INLINE float16s::F load_bf16(const std::uint16_t* from) {
-  using namespace float16s;
-  return hn::BitCast(Floats(), hn::ShiftLeft<16>(hn::PromoteTo(Words(), hn::LoadU(Halves(), from))));
-}
-
 HWY_INLINE void store_bf16(float16s::F value, std::uint16_t* to) {
   using namespace float16s;
   const W bits = hn::BitCast(Words(), value);
@@ -40,7 +35,7 @@ void widen_row_kernel(DType dtype, const void* data, std::int64_t length, float*
   const float16s::Floats d;
   std::int64_t i = 0;
   if (dtype == DType::bf16) {
-    for (; i + lanes <= length; i += lanes) hn::StoreU(load_bf16(from + i), d, to + i);
+    for (; i + lanes <= length; i += lanes) hn::StoreU(float16s::load_bf16(from + i), d, to + i);
     for (; i < length; ++i) to[i] = to_float(bfloat16{from[i]});
   } else {
     for (; i + lanes <= length; i += lanes) hn::StoreU(float16s::load_f16(from + i), d, to + i);

@@ -74,6 +74,7 @@ template <class T>
 struct Wide {
   using Lane = T;
   using Stored = T;
+  using Written = T;
   static std::int64_t pairs(bool) noexcept { return lanes<T>(); }
   static HWY_INLINE void arrange(bool interleaved, const T* from, T* to) {
     if (interleaved) arrange_for_zip(from, to);
@@ -99,6 +100,7 @@ struct Wide {
 struct Float16 {
   using Lane = float;
   using Stored = std::uint16_t;
+  using Written = std::uint16_t;
   static std::int64_t pairs(bool) noexcept { return lanes<float>(); }
   static HWY_INLINE void arrange(bool interleaved, const float* from, float* to) {
     Wide<float>::arrange(interleaved, from, to);
@@ -126,6 +128,7 @@ struct Float16 {
 struct Bfloat16 {
   using Lane = float;
   using Stored = std::uint16_t;
+  using Written = std::uint16_t;
   static std::int64_t pairs(bool interleaved) noexcept { return (interleaved ? 1 : 2) * lanes<float>(); }
   static HWY_INLINE void arrange(bool interleaved, const float* from, float* to) {
     const Tag<float> d;
@@ -160,6 +163,31 @@ struct Bfloat16 {
   }
 };
 
+/// From 16 bits to float32: `load` widens.
+template <float16s::F (*load)(const std::uint16_t*)>
+struct Widened {
+  using Lane = float;
+  using Stored = std::uint16_t;
+  using Written = float;
+  static std::int64_t pairs(bool interleaved) noexcept { return Wide<float>::pairs(interleaved); }
+  template <Rounding rounding>
+  static HWY_INLINE void half(const Stored* u, const Stored* v, const float* cos, const float* sin, float* out_u,
+                              float* out_v) {
+    const Tag<float> d;
+    const auto turned = turn<rounding, float>({load(u), load(v)}, hn::LoadU(d, cos), hn::LoadU(d, sin));
+    hn::StoreU(turned.u, d, out_u);
+    hn::StoreU(turned.v, d, out_v);
+  }
+  template <Rounding rounding>
+  static HWY_INLINE void interleaved(const Stored* x, const float* cos, const float* sin, float* out) {
+    const Tag<float> d;
+    const auto members = zip<float>({load(x), load(x + lanes<float>())});
+    const auto turned = zip<float>(turn<rounding, float>(members, hn::LoadU(d, cos), hn::LoadU(d, sin)));
+    hn::StoreU(turned.u, d, out);
+    hn::StoreU(turned.v, d, out + lanes<float>());
+  }
+};
+
 // ---- rows ----
 
 template <class Chunk>
@@ -174,22 +202,23 @@ HWY_INLINE void copy(const T* from, std::int64_t count, T* to) {
 
 template <class Chunk, Rounding rounding>
 HWY_INLINE void row_of_neighbours(std::int64_t num_pairs, const typename Chunk::Stored* x, const typename Chunk::Lane* cos,
-                                  const typename Chunk::Lane* sin, typename Chunk::Stored* out) {
+                                  const typename Chunk::Lane* sin, typename Chunk::Written* out) {
   const std::int64_t chunk = Chunk::pairs(true);
   std::int64_t j = 0;
   for (; j + chunk <= num_pairs; j += chunk)
     Chunk::template interleaved<rounding>(x + 2 * j, cos + j, sin + j, out + 2 * j);
   if (const std::int64_t left = num_pairs - j; left > 0) {
     HWY_ALIGN typename Chunk::Stored rest[2 * most_pairs<Chunk>] = {};
+    HWY_ALIGN typename Chunk::Written turned[2 * most_pairs<Chunk>];
     copy(x + 2 * j, 2 * left, rest);
-    Chunk::template interleaved<rounding>(rest, cos + j, sin + j, rest);
-    copy(rest, 2 * left, out + 2 * j);
+    Chunk::template interleaved<rounding>(rest, cos + j, sin + j, turned);
+    copy(turned, 2 * left, out + 2 * j);
   }
 }
 
 template <class Chunk, Rounding rounding>
 HWY_INLINE void row_of_halves(std::int64_t num_pairs, const typename Chunk::Stored* x, const typename Chunk::Lane* cos,
-                              const typename Chunk::Lane* sin, typename Chunk::Stored* out) {
+                              const typename Chunk::Lane* sin, typename Chunk::Written* out) {
   const std::int64_t chunk = Chunk::pairs(false);
   const auto* v = x + num_pairs;
   auto* out_v = out + num_pairs;
@@ -199,12 +228,14 @@ HWY_INLINE void row_of_halves(std::int64_t num_pairs, const typename Chunk::Stor
   }
   if (const std::int64_t left = num_pairs - j; left > 0) {
     HWY_ALIGN typename Chunk::Stored rest[2 * most_pairs<Chunk>] = {};
+    HWY_ALIGN typename Chunk::Written turned[2 * most_pairs<Chunk>];
     auto* const rest_v = rest + most_pairs<Chunk>;
+    auto* const turned_v = turned + most_pairs<Chunk>;
     copy(x + j, left, rest);
     copy(v + j, left, rest_v);
-    Chunk::template half<rounding>(rest, rest_v, cos + j, sin + j, rest, rest_v);
-    copy(rest, left, out + j);
-    copy(rest_v, left, out_v + j);
+    Chunk::template half<rounding>(rest, rest_v, cos + j, sin + j, turned, turned_v);
+    copy(turned, left, out + j);
+    copy(turned_v, left, out_v + j);
   }
 }
 
@@ -223,7 +254,7 @@ void rows_of(const RowsToRotate& rows) noexcept {
   const std::int64_t num_pairs = chunks == 0 ? rows.format.num_pairs : chunks * Chunk::pairs(interleaved);
   const std::int64_t sin_begins = padded<Chunk>(rows.format);
   const auto* x = static_cast<const Stored*>(rows.x);
-  auto* out = static_cast<Stored*>(rows.out);
+  auto* out = static_cast<typename Chunk::Written*>(rows.out);
   const auto* cos = static_cast<const typename Chunk::Lane*>(rows.arranged);
   constexpr auto line = static_cast<std::int64_t>(64 / sizeof(Stored));
   for (std::int64_t i = 0; i < rows.num_rows; ++i) {
@@ -290,6 +321,8 @@ void arrange_with(const PairFormat& format, const void* cos, const void* sin, vo
   for (const void* const source : {cos, sin}) {
     const auto* from = static_cast<const Lane*>(source);
     std::int64_t j = 0;
+    const bool is_arranged = from == to && !format.interleaved && std::is_same_v<typename Chunk::Stored, Lane>;
+    if (is_arranged) j = format.num_pairs / chunk * chunk;
     for (; j + chunk <= format.num_pairs; j += chunk) Chunk::arrange(format.interleaved, from + j, to + j);
     if (const std::int64_t left = format.num_pairs - j; left > 0) {
       HWY_ALIGN Lane rest[most_pairs<Chunk>] = {};
@@ -325,6 +358,11 @@ void rotate_rows_kernel(const RowsToRotate& rows) noexcept {
     case DType::f64: return rows_with_rounding<Wide<double>>(rows);
     case DType::f16: return rows_with_rounding<Float16>(rows);
     case DType::bf16: return rows_with_rounding<Bfloat16>(rows);
+    default: break;
+  }
+  switch (rows.widened_from) {
+    case DType::f16: return rows_in_layout<Widened<float16s::load_f16>, Rounding::fused>(rows);
+    case DType::bf16: return rows_in_layout<Widened<float16s::load_bf16>, Rounding::fused>(rows);
     default: return rows_with_rounding<Wide<float>>(rows);
   }
 }

@@ -39,6 +39,7 @@ void arrange(const PairFormat& format, const void* cos, const void* sin, void* a
 struct RowsToRotate {
   PairFormat format;
   Rounding rounding = Rounding::fused;
+  DType widened_from = DType::f32;  ///< f16 or bf16: x holds that, and out is float32 as the format says, fused
   std::int64_t num_rows = 0;
   const void* x = nullptr;  ///< the first channel of the first row
   void* out = nullptr;      ///< the same pointer as x, or elsewhere altogether
