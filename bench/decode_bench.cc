@@ -1,5 +1,5 @@
 // Decode: one query against a cache of 8 KV heads of 128, one thread: decode/DTYPE/gGROUP/LENGTH, GROUP query heads to a KV
-// head.
+// head. Queries are of the dtype of the cache, or float32 where that is int8.
 //
 // Bytes: keys and values once, whatever the group. The limit is the rate at which the same memory is read by a loop that does
 // nothing else.
@@ -34,7 +34,8 @@ KvCache filled_cache(DType dtype, std::int64_t length) {
 void decode(benchmark::State& state, DType dtype, std::int64_t group, std::int64_t length) {
   const KvCache cache = filled_cache(dtype, length);
   const std::int64_t num_q_heads = num_kv_heads * group;
-  const bench::Filled q(DType::f32, "SHD", {1, num_q_heads, width}, 2), out(DType::f32, "SHD", {1, num_q_heads, width}, 3);
+  const DType queries = dtype == DType::i8 ? DType::f32 : dtype;
+  const bench::Filled q(queries, "SHD", {1, num_q_heads, width}, 2), out(queries, "SHD", {1, num_q_heads, width}, 3);
   const auto half = static_cast<std::size_t>(length * num_kv_heads * width * bit_size(dtype) / 8);
   const double scales = dtype == DType::i8 ? 8.0 * static_cast<double>(length * num_kv_heads) : 0;
   // blocks follow each other, as they were taken
