@@ -74,6 +74,7 @@ QueryBlock<T>::QueryBlock(const AttentionProblem& problem, std::int64_t tiles, A
   scores_ = arena.take<T>(tile_keys * rows);
   added_tile_ = arena.take<T>(added_.may_add() ? tile_keys * rows : 0);
   key_positions_ = arena.take<double>(added_.may_add() ? tile_keys : 0);
+  scales_ = arena.take<T>(rows);
   begin_ = arena.take<T>(rows);
   end_ = arena.take<T>(rows);
   some_rows_ = arena.take<T>(std::max(rows, kernels_.key_panel) * std::max(problem.head_dim, padded_value_dim_));
@@ -114,13 +115,12 @@ void QueryBlock<T>::load_queries(RowTile& tile) {
   for (std::int64_t r = 0, count = 0; r < tile.num_rows; r += count) {  // the heads of a token
     const std::int64_t token = sequence_.first_query + query(tile.first_row + r), first_head = head(tile.first_row + r);
     count = std::min((kv_head_ + 1) * heads_per_kv_head_ - first_head, tile.num_rows - r);
-    T* const heads = some_rows_ + r * width;
-    query_rows_.load_heads(sequence_.row, token, first_head, count, heads, width);
-    const T scale = static_cast<T>(p_.scale_of(sequence_.row, token));
-    for (std::int64_t i = 0; i < count * width; ++i) heads[i] *= scale;
+    query_rows_.load_heads(sequence_.row, token, first_head, count, some_rows_ + r * width, width);
+    std::fill_n(scales_ + r, count, static_cast<T>(p_.scale_of(sequence_.row, token)));
   }
   std::fill(some_rows_ + tile.num_rows * width, some_rows_ + rows * width, T{0});
-  kernels_.pack_queries(some_rows_, width, tile.queries);
+  std::fill(scales_ + tile.num_rows, scales_ + rows, T{0});
+  kernels_.pack_queries(some_rows_, scales_, width, tile.queries);
   tile.has_queries = true;
 }
 

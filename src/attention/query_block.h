@@ -92,7 +92,7 @@ class QueryBlock {
   std::int64_t kv_head_ = 0, most_tiles_, num_tiles_ = 0;
   KeyRange seen_{0, 0};  // by some row
   std::array<RowTile, room_for_tiles> tiles_{};
-  T *keys_, *values_, *scores_, *added_tile_, *begin_, *end_;
+  T *keys_, *values_, *scores_, *added_tile_, *scales_, *begin_, *end_;
   double* key_positions_;
   T* some_rows_;                     // of q, k, v or out on their way: as many as a row tile or a panel has
   std::int64_t num_not_finite_ = 0;  // values of the key tile that are infinite or NaN

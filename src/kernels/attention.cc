@@ -70,8 +70,15 @@ std::int64_t packed_values(std::int64_t value_dim) noexcept {
 }
 
 template <class T>
-void pack_queries(const T* x, std::int64_t head_dim, T* queries) noexcept {
+void pack_queries(const T* x, const T* scales, std::int64_t head_dim, T* queries) noexcept {
+  const Tag<T> d;
   product_kernels<T>().transpose(x, rows<T>, head_dim, queries, rows<T>);
+  for (std::int64_t row = 0; row < rows<T>; row += lanes<T>) {
+    const Vec<T> scale = hn::Load(d, scales + row);
+    for (T* at = queries + row; at < queries + head_dim * rows<T>; at += rows<T>) {
+      hn::Store(hn::Mul(scale, hn::Load(d, at)), d, at);
+    }
+  }
 }
 
 template <class T>

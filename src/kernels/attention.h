@@ -30,8 +30,8 @@ struct AttentionKernels {
   /// How many T a packed query or key takes, and all values of a tile.
   std::int64_t (*packed_width)(std::int64_t head_dim) noexcept;
   std::int64_t (*packed_values)(std::int64_t value_dim) noexcept;
-  /// x is [rows][head_dim].
-  void (*pack_queries)(const T* x, std::int64_t head_dim, T* queries) noexcept;
+  /// x is [rows][head_dim], each row to be multiplied by its scale.
+  void (*pack_queries)(const T* x, const T* scales, std::int64_t head_dim, T* queries) noexcept;
   /// One panel; x is [key_panel][head_dim].
   void (*pack_keys)(const T* x, std::int64_t head_dim, std::int64_t first, T* keys) noexcept;
   /// A panel, or the `count` keys that there are of it; rows of x are `step` apart. Returns whether all values are finite.

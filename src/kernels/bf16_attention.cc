@@ -50,20 +50,22 @@ ROTARY_PAIRS __m512i pairs_of(__m512 low, __m512 high) noexcept {
   return _mm512_permutexvar_epi16(in_order, numbers);
 }
 
-/// tile_numbers of a row from x on, of which `count` are there.
-ROTARY_PAIRS __m512i row_of_tile(const float* x, std::int64_t count) noexcept {
-  return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(load(x + lanes, count - lanes), load(x, count)));
+/// tile_numbers of a row from x on, of which `count` are there, times a factor.
+ROTARY_PAIRS __m512i row_of_tile(const float* x, std::int64_t count, float factor = 1) noexcept {
+  const __m512 times = _mm512_set1_ps(factor);
+  const __m512 low = _mm512_mul_ps(load(x, count), times), high = _mm512_mul_ps(load(x + lanes, count - lanes), times);
+  return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low));
 }
 
 std::int64_t packed_width(std::int64_t head_dim) noexcept { return up_to(head_dim, tile_numbers) / 2; }
 std::int64_t packed_values(std::int64_t value_dim) noexcept { return up_to(value_dim, lanes) * tile_keys / 2; }
 
-ROTARY_PAIRS void pack_queries(const float* x, std::int64_t head_dim, float* queries) noexcept {
+ROTARY_PAIRS void pack_queries(const float* x, const float* scales, std::int64_t head_dim, float* queries) noexcept {
   alignas(64) float tile[tile_words];
   for (std::int64_t channel = 0; channel < head_dim; channel += tile_numbers) {
     for (std::int64_t first = 0; first < rows; first += lanes) {
       for (std::int64_t r = 0; r < lanes; ++r) {
-        const __m512i row = row_of_tile(x + (first + r) * head_dim + channel, head_dim - channel);
+        const __m512i row = row_of_tile(x + (first + r) * head_dim + channel, head_dim - channel, scales[first + r]);
         _mm512_store_si512(tile + r * lanes, row);
       }
       product_kernels<float>().transpose(tile, lanes, lanes, queries + channel / 2 * rows + first, rows);
