@@ -190,12 +190,12 @@ class Decoder {
 
  private:
   void load_queries(const AttentionSequence& s, std::int64_t kv_head, float* queries) {
+    query_rows_.load_heads(s.row, s.first_query, kv_head * shape_.heads, shape_.heads, queries, shape_.head_dim);
     std::fill(row_ + p_.head_dim, row_ + shape_.head_dim, 0.0f);
     const auto scale = static_cast<float>(p_.scale_of(s.row, s.first_query));
-    for (std::int64_t h = 0; h < shape_.heads; ++h) {
-      query_rows_.load(s.row, s.first_query, kv_head * shape_.heads + h, row_);
-      for (std::int64_t d = 0; d < p_.head_dim; ++d) row_[d] *= scale;
-      arrange_channels(shape_.dtype, row_, shape_.head_dim, queries + h * shape_.head_dim);
+    for (std::int64_t h = 0; h < shape_.heads; ++h, queries += shape_.head_dim) {
+      for (std::int64_t d = 0; d < p_.head_dim; ++d) row_[d] = queries[d] * scale;
+      arrange_channels(shape_.dtype, row_, shape_.head_dim, queries);
     }
   }
 
