@@ -134,6 +134,25 @@ TEST(AttentionMemory, WorkspaceOfSeveralQueriesServesOne) {
   }
 }
 
+TEST(AttentionMemory, StaysWithin64KiBWhereOneQueryIsDecoded) {
+  const Rotation rotation(
+      {.head_dim = 128, .pairing_in = Pairing::half, .inv_freq = default_frequencies(10000, 128).inv_freq});
+  for (const std::int64_t group : {1, 4, 8}) {
+    const std::vector<float> q(static_cast<std::size_t>(8 * group * 128));
+    for (const std::int64_t num_keys : {100, 5000}) {
+      const std::vector<float> k(static_cast<std::size_t>(num_keys * 8 * 128));
+      const ConstTensorView queries(q.data(), "SHD", {1, 8 * group, 128}), keys(k.data(), "SHD", {num_keys, 8, 128});
+      std::vector<float> out(q.size());
+      for (const Rotation* turns : {static_cast<const Rotation*>(nullptr), &rotation}) {
+        EXPECT_LE(attention_workspace_bytes(queries, keys, keys, TensorView(out.data(), "SHD", queries.shape()),
+                                            {.rotation = turns, .causal = Causal::bottom_right}),
+                  64 << 10)
+            << group << " heads share a KV head, " << num_keys << " keys";
+      }
+    }
+  }
+}
+
 TEST(AttentionMemory, DoesNotGrowPastAFewThousandTokens) {
   const std::int64_t window_left = 15;  // so that it takes little time
   const std::int64_t some = workspace(2048, nullptr, window_left);

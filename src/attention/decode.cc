@@ -109,7 +109,7 @@ class Decoder {
       : p_(problem),
         shape_(shape),
         visible_(problem),
-        query_rows_(problem.q, problem.q_angles, arena, problem.cached != nullptr),
+        query_rows_(problem.q, problem.q_angles, arena, {.as_written = problem.cached != nullptr}),
         out_rows_(problem.out),
         turned_(arena.take<float>(problem.k_angles ? 2 * decode_keys * problem.head_dim : 0)),
         queries_(arena.take<float>(most_heads * shape_.heads * shape_.head_dim)),
@@ -118,7 +118,7 @@ class Decoder {
         steps_(arena.take<DecodeStep>(2)),
         whole_(Sums::take(arena, shape_, most_heads)),
         part_(Sums::take(arena, shape_, most_heads)) {
-    if (problem.k_angles) key_rows_.emplace(problem.k, problem.k_angles, arena);
+    if (problem.k_angles) key_rows_.emplace(problem.k, problem.k_angles, arena, TurnedRowsOptions{.in_runs = false});
   }
 
   /// All of it: the query of one sequence, for the heads of some KV heads.
@@ -265,7 +265,7 @@ class Decoder {
   Sums whole_, part_;
 };
 
-constexpr std::int64_t most_bytes = 128 << 10;  // of a worker
+constexpr std::int64_t most_bytes = 64 << 10;  // of a worker
 
 std::int64_t decoder_bytes(const AttentionProblem& problem, const DecodeShape& shape, std::int64_t most_heads) {
   Arena count;

@@ -33,7 +33,7 @@ class DecodeTasks {
 
   explicit DecodeTasks(const AttentionProblem& problem);
 
-  /// Whether 128 KiB of memory suffice for one KV head. Otherwise the call is not for them.
+  /// Whether 64 KiB of memory suffice for one KV head. Otherwise the call is not for them.
   bool fit() const noexcept { return fit_; }
   std::int64_t num_bytes() const noexcept;
   /// `memory` is the first of num_bytes() bytes, at a multiple of 64.

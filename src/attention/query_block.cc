@@ -55,7 +55,7 @@ QueryBlock<T>::QueryBlock(const AttentionProblem& problem, std::int64_t tiles, A
       padded_value_dim_(round_up(problem.value_dim, kernels_.value_panel)),
       visible_(problem),
       added_(problem),
-      query_rows_(problem.q, problem.q_angles, arena, problem.cached != nullptr),
+      query_rows_(problem.q, problem.q_angles, arena, {.as_written = problem.cached != nullptr}),
       key_rows_(problem.k, problem.k_angles, arena),
       value_rows_(problem.v),
       out_rows_(problem.out),
@@ -190,8 +190,8 @@ const T* QueryBlock<T>::value(std::int64_t key, T* row) {
   const std::int64_t token = sequence_.first_key + key;
   if (p_.cached != nullptr) {
     p_.cached->load_value(sequence_.number, key, kv_head_, row);
-  } else if (const T* const there = value_rows_.template in_place<T>(sequence_.row, token, kv_head_); there != nullptr) {
-    return there;
+  } else if (value_rows_.template are_in_place<T>()) {
+    return value_rows_.template in_place<T>(sequence_.row, token, kv_head_);
   } else {
     value_rows_.load(sequence_.row, token, kv_head_, row);
   }

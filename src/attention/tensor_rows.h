@@ -91,12 +91,16 @@ class TensorRows {
     store_row(row, width_, dtype_, data_, batch * batch_ + token * token_ + head * head_, step_);
   }
 
-  /// A row where it lies, if as numbers of T side by side; nullptr otherwise.
+  /// Whether rows lie as numbers of T side by side.
+  template <class T>
+  bool are_in_place() const noexcept {
+    return dtype_ == dtype_of<T> && (step_ == 1 || width_ == 1);
+  }
+  /// A row where it lies, if so; nullptr otherwise.
   template <class T>
   auto* in_place(std::int64_t batch, std::int64_t token, std::int64_t head) const noexcept {
     using Number = std::conditional_t<std::is_const_v<std::remove_pointer_t<Data>>, const T, T>;
-    const bool lies = dtype_ == dtype_of<T> && (step_ == 1 || width_ == 1);
-    return lies ? static_cast<Number*>(data_) + batch * batch_ + token * token_ + head * head_ : nullptr;
+    return are_in_place<T>() ? static_cast<Number*>(data_) + batch * batch_ + token * token_ + head * head_ : nullptr;
   }
   /// Its first element, where elements of a row are side by side; nullptr otherwise.
   const void* side_by_side(std::int64_t batch, std::int64_t token, std::int64_t head) const noexcept {

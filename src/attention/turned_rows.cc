@@ -15,7 +15,8 @@ constexpr std::int64_t fewest_tokens_for_runs = 4 * angle_run;
 }  // namespace
 
 template <class T>
-TurnedRows<T>::TurnedRows(const ConstTensorView& x, const std::optional<TokenAngles>& angles, Arena& arena, bool as_written)
+TurnedRows<T>::TurnedRows(const ConstTensorView& x, const std::optional<TokenAngles>& angles, Arena& arena,
+                          const TurnedRowsOptions& options)
     : rows_(x), angles_(angles ? &*angles : nullptr), width_(x.size('D')), num_tokens_(x.size(x.has('T') ? 'T' : 'S')) {
   if (angles_ == nullptr) return;
   const Rotation& rotation = angles_->rotation();
@@ -23,13 +24,13 @@ TurnedRows<T>::TurnedRows(const ConstTensorView& x, const std::optional<TokenAng
                     .interleaved = rotation.pairing_in() == Pairing::interleaved,
                     .num_pairs = rotation.num_pairs()};
   arranged_step_ = arranged_size(kernel_.format);
-  if (std::is_same_v<T, float> && num_tokens_ >= fewest_tokens_for_runs) {
+  if (std::is_same_v<T, float> && options.in_runs && num_tokens_ >= fewest_tokens_for_runs) {
     most_at_hand_ = angle_run;
     steps_.numbers = arena.take<double>(angle_steps_size(rotation.num_pairs()));
   }
   arranged_ = arena.take<T>(most_at_hand_ * arranged_step_);
   const bool is_listed = rotation.pairing_in() == Pairing::listed;
-  const bool moves = as_written && (is_listed || rotation.pairing_in() != rotation.pairing_out());
+  const bool moves = options.as_written && (is_listed || rotation.pairing_in() != rotation.pairing_out());
   if (!is_listed) slice_ = rotation.rotary_offset();
   const bool can_read = x.dtype() == dtype_of<T> || (std::is_same_v<T, float> && bit_size(x.dtype()) == 16);
   turns_whole_rows_ = can_read && !is_listed && !moves && 2 * rotation.num_pairs() == width_;

@@ -12,14 +12,19 @@
 
 namespace rotary {
 
+struct TurnedRowsOptions {
+  bool as_written = false;  ///< channels come as rotate() writes them, to meet keys that it has written
+  bool in_runs = true;      ///< angles of many tokens are made from those of a few, which takes 384 bytes for each pair
+};
+
 /// The rows of q or of k. Scores do not mind in which order channels come, as long as q and k agree: turned channels stay
 /// where they are read (half, interleaved), or come first (listed pairs).
 template <class T>
 class TurnedRows {
  public:
-  /// Without angles the rows are as they are. Refers to all its arguments. `as_written`: channels come as rotate() writes
-  /// them, to meet keys that it has written.
-  TurnedRows(const ConstTensorView& x, const std::optional<TokenAngles>& angles, Arena& arena, bool as_written = false);
+  /// Without angles the rows are as they are. Refers to all its arguments.
+  TurnedRows(const ConstTensorView& x, const std::optional<TokenAngles>& angles, Arena& arena,
+             const TurnedRowsOptions& options = {});
 
   void load(std::int64_t batch, std::int64_t token, std::int64_t head, T* row) {
     load_heads(batch, token, head, 1, row, width_);
