@@ -19,6 +19,8 @@ namespace {
 
 constexpr DType all_dtypes[] = {DType::f64, DType::f32, DType::f16, DType::bf16};
 
+using InPlace = void (*)(const TensorView&, const Rotation&, const Positions&, const RotateOptions&);
+
 Rotation rotation_of(Pairing pairing, std::int64_t head_dim, std::int64_t rotary_dim, std::int64_t rotary_offset = 0) {
   return Rotation({.head_dim = head_dim,
                    .rotary_offset = rotary_offset,
@@ -146,6 +148,41 @@ TEST(RotateMemory, HoldsTheSameBitsHoweverTokensAreCut) {
       for (std::int64_t d = 0; d < 72; ++d) EXPECT_EQ(one[d], all.at({token, 2, d}));
     }
   }
+}
+
+TEST(RotateMemory, HoldsTheSameBitsWhereManyTokensFollowEachOther) {
+  // Their angles are made from each other's; those of one token are not. Positions below 0, repeated, left out, halves.
+  constexpr std::int64_t length = 150;
+  std::vector<double> ids;
+  for (std::int64_t token = 0; token < length; ++token) {
+    const std::int64_t jump = token < 50 ? -20 : token < 51 ? -21 : token < 90 ? 4096 : 100000;
+    ids.push_back(static_cast<double>(jump + token) + (token == 120 ? 0.5 : 0));
+  }
+  for (const DType dtype : all_dtypes) {
+    for (const Pairing pairing : {Pairing::half, Pairing::interleaved}) {
+      const Rotation rotation = rotation_of(pairing, 72, 50, 4);
+      for (const auto turn :
+           {static_cast<InPlace>(rotate), static_cast<InPlace>(unrotate), static_cast<InPlace>(rotate_backward)}) {
+        TestTensor all(dtype, "SHD", {length, 2, 72}), alone(dtype, "SHD", {length, 2, 72});
+        alone.fill_from(all.fill_at_random(6));
+        turn(all, rotation, {.position_ids = ConstTensorView(ids.data(), "S", {length})}, {});
+        for (std::int64_t token = 0; token < length; ++token) {
+          const TensorView one(static_cast<char*>(alone.view().data()) + token * 2 * 72 * bit_size(dtype) / 8, dtype, "SHD",
+                               {1, 2, 72});
+          turn(one, rotation, {.position_ids = ConstTensorView(&ids[static_cast<std::size_t>(token)], "S", {1})}, {});
+        }
+        EXPECT_EQ(all.values(), alone.values());
+      }
+    }
+  }
+}
+
+TEST(RotateMemory, OfNoRowsIsNotRead) {
+  const Rotation rotation = rotation_of(Pairing::half, 10, 10);
+  const GuardedPages nothing(0);
+  const TensorView x(nothing.at_end(), DType::f32, "BSHD", {0, 100, 2, 10});
+  rotate(x, rotation, {.position_ids = ConstTensorView(static_cast<std::int64_t*>(nothing.at_end()), "BS", {0, 100})});
+  rotate(x, rotation, {.offsets = ConstTensorView(static_cast<std::int64_t*>(nothing.at_end()), "B", {0})});
 }
 
 }  // namespace

@@ -7,12 +7,6 @@
 #include "kernels/angle_runs.h"
 
 namespace rotary {
-namespace {
-
-/// With fewer, the steps of runs cost more than they save.
-constexpr std::int64_t fewest_tokens_for_runs = 4 * angle_run;
-
-}  // namespace
 
 template <class T>
 TurnedRows<T>::TurnedRows(const ConstTensorView& x, const std::optional<TokenAngles>& angles, Arena& arena,

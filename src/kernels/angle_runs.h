@@ -15,6 +15,9 @@ namespace rotary {
 /// Tokens of a run at most.
 inline constexpr std::int64_t angle_run = 16;
 
+/// With fewer, the steps of runs cost more than they save.
+inline constexpr std::int64_t fewest_tokens_for_runs = 4 * angle_run;
+
 /// How many numbers the steps take: cos and sin of angle_run angles per pair.
 constexpr std::int64_t angle_steps_size(std::int64_t num_pairs) noexcept {
   return 2 * angle_run * ((num_pairs + 7) / 8 * 8);

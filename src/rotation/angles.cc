@@ -98,12 +98,15 @@ bool AngleRows::can_run(double first, std::int64_t count, double factor) const n
          end * rotation_.max_abs_inv_freq() <= max_kernel_turns && amplitude >= 0x1p-20 && amplitude <= 0x1p20;
 }
 
+void AngleRows::make_steps(AngleSteps& steps) const noexcept {
+  make_angle_steps(pair_angles(rotation_, 1), steps.numbers);
+  steps.are_made = true;
+}
+
 void AngleRows::run(double first, std::int64_t count, AngleSteps& steps, float* cos, float* sin, std::int64_t step,
                     double factor) const noexcept {
-  const PairAngles pairs = pair_angles(rotation_, rotation_.amplitude() * factor);
-  if (!steps.are_made) make_angle_steps(pairs, steps.numbers);
-  steps.are_made = true;
-  exact_angle_run(pairs, steps.numbers, first, count, cos, sin, step);
+  if (!steps.are_made) make_steps(steps);
+  exact_angle_run(pair_angles(rotation_, rotation_.amplitude() * factor), steps.numbers, first, count, cos, sin, step);
 }
 
 void angles(const Rotation& rotation, const double* position, float* cos, float* sin, Precision precision) {

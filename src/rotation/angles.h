@@ -44,6 +44,8 @@ class AngleRows {
 
   /// Whether run() can be asked for the whole position `first` and the `count` - 1 after it.
   bool can_run(double first, std::int64_t count, double factor = 1) const noexcept;
+  /// Fills the room for steps; without this, the first run() does.
+  void make_steps(AngleSteps& steps) const noexcept;
   /// The same bits as row() for `count` <= angle_run positions, in rows that are `step` numbers apart.
   void run(double first, std::int64_t count, AngleSteps& steps, float* cos, float* sin, std::int64_t step,
            double factor = 1) const noexcept;

@@ -10,6 +10,7 @@
 
 #include "base/element.h"
 #include "base/parallel.h"
+#include "kernels/angle_runs.h"
 #include "kernels/rotate.h"
 
 namespace rotary {
@@ -137,7 +138,7 @@ struct Block {
   std::int64_t count;
   std::int64_t length;  ///< tokens of the whole batch row
   char token_axis;
-  const Lane* arranged;
+  Lane* arranged;
   std::int64_t arranged_step;
   Lane* gathered;  ///< room for one row
 };
@@ -242,6 +243,47 @@ std::int64_t block_length(const TensorToRotate& tensor, std::int64_t arranged_by
   return std::clamp<std::int64_t>(std::min((8 << 10) / row_bytes, (16 << 10) / arranged_bytes), 1, num_tokens);
 }
 
+/// What all tasks make runs of tokens from, if there are enough tokens and the first ones stand in a run.
+std::unique_ptr<double[]> steps_for(const Tokens& tokens, const TokenAngles& angles) {
+  if (tokens.length < fewest_tokens_for_runs || tokens.batch == 0 || angles.run_length(0, 0, angle_run) == 1)
+    return nullptr;
+  const std::int64_t size = angle_steps_size(angles.rotation().num_pairs());
+  auto numbers = std::make_unique_for_overwrite<double[]>(static_cast<std::size_t>(size));
+  AngleSteps steps{.numbers = numbers.get()};
+  angles.make_steps(steps);
+  return numbers;
+}
+
+/// cos and sin of the tokens of a block; `steps` are made, or nullptr.
+template <class Lane>
+void read_arranged(const TokenAngles& angles, const Plan& plan, const std::unique_ptr<double[]>& steps,
+                   const Block<Lane>& block) {
+  const std::int64_t half = block.arranged_step / 2;
+  std::int64_t token = 0;
+  while (token < block.count) {
+    const std::int64_t there = block.first + token;
+    Lane* next = block.arranged + token * block.arranged_step;
+    if (token > 0 && angles.are_equal(block.batch_row, there - 1, there)) {  // as in a shift
+      std::copy_n(next - block.arranged_step, block.arranged_step, next);
+      ++token;
+      continue;
+    }
+    std::int64_t length = 1;
+    if constexpr (std::is_same_v<Lane, float>) {
+      const std::int64_t most = std::min(angle_run, block.count - token);
+      AngleSteps made{.numbers = steps.get(), .are_made = true};
+      length = angles.read_run(block.batch_row, there, most, made, next, next + half, block.arranged_step);
+    } else {
+      angles.read(block.batch_row, there, next, next + half);
+    }
+    token += length;
+    for (; length > 0; --length, next += block.arranged_step) {
+      arrange(plan.format, next, next + half, next);
+      round_to(plan.table_dtype, next, block.arranged_step);
+    }
+  }
+}
+
 /// Tensors of one plan.
 template <class Lane>
 void rotate_alike(std::span<const TensorToRotate> tensors, const Plan& plan, const Tokens& tokens, const PairMap& map,
@@ -251,26 +293,19 @@ void rotate_alike(std::span<const TensorToRotate> tensors, const Plan& plan, con
   const std::int64_t most =
       block_length(tensors[0], arranged_step * static_cast<std::int64_t>(sizeof(Lane)), tokens.length);
   const std::int64_t blocks = most == 1 ? tokens.length : (tokens.length + most - 1) / most;
+  const std::unique_ptr<double[]> steps = std::is_same_v<Lane, float> ? steps_for(tokens, angles) : nullptr;
 
   parallel_for(executor, tokens.batch * blocks, [&](std::int64_t task) {
     Scratch<Lane> scratch(most * arranged_step + 2 * num_pairs);
     Lane* const arranged = scratch.take(most * arranged_step);
-    Lane* const cos = scratch.take(2 * num_pairs);
-    Lane* const sin = cos + num_pairs;
+    Lane* const gathered = scratch.take(2 * num_pairs);
 
     const std::int64_t row = tokens.batch == 1 ? 0 : task / blocks;
     const std::int64_t first = (task - row * blocks) * most;
     const std::int64_t length = std::min(most, tokens.length - first);
-    const Block<Lane> block{row, first, length, tokens.length, tokens.packed ? 'T' : 'S', arranged, arranged_step, cos};
-    for (std::int64_t t = 0; t < block.count; ++t) {
-      if (t > 0 && angles.are_equal(block.batch_row, first + t - 1, first + t)) {  // as in a shift
-        std::copy_n(arranged + (t - 1) * arranged_step, arranged_step, arranged + t * arranged_step);
-        continue;
-      }
-      angles.read(block.batch_row, first + t, cos, sin);
-      round_to(plan.table_dtype, cos, 2 * num_pairs);
-      arrange(plan.format, cos, sin, arranged + t * arranged_step);
-    }
+    const Block<Lane> block{row,      first,         length,  tokens.length, tokens.packed ? 'T' : 'S',
+                            arranged, arranged_step, gathered};
+    read_arranged(angles, plan, steps, block);
     for (const TensorToRotate& tensor : tensors) {
       if (tensor.x.size('H') == 0) continue;  // it may have no memory: there is no address to count from
       if (plan.direct) rotate_in_memory(tensor, plan, map, block);

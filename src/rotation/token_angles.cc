@@ -144,21 +144,23 @@ void TokenAngles::read(std::int64_t row, std::int64_t token, T* cos, T* sin) con
 template void TokenAngles::read(std::int64_t, std::int64_t, float*, float*) const noexcept;
 template void TokenAngles::read(std::int64_t, std::int64_t, double*, double*) const noexcept;
 
-std::int64_t TokenAngles::read_run(std::int64_t row, std::int64_t first, std::int64_t count, AngleSteps& steps, float* cos,
-                                   float* sin, std::int64_t step) const noexcept {
-  const std::int64_t length = table_ == nullptr && steps.numbers != nullptr ? positions_->count_on(row, first, count) : 1;
+std::int64_t TokenAngles::run_length(std::int64_t row, std::int64_t first, std::int64_t count) const noexcept {
+  const std::int64_t length = table_ == nullptr ? positions_->count_on(row, first, count) : 1;
+  if (length <= 1) return 1;
   double position[max_position_axes];
-  if (length > 1) positions_->read(row, first, position);
-  if (length <= 1 || !rows_.can_run(position[0], length, factor_)) {
-    read(row, first, cos, sin);
-    return 1;
-  }
-  rows_.run(position[0], length, steps, cos, sin, step, factor_);
-  for (std::int64_t i = 0; sign_ < 0 && i < length; ++i) {
+  positions_->read(row, first, position);
+  return rows_.can_run(position[0], length, factor_) ? length : 1;
+}
+
+void TokenAngles::read_together(std::int64_t row, std::int64_t first, std::int64_t count, AngleSteps& steps, float* cos,
+                                float* sin, std::int64_t step) const noexcept {
+  double position[max_position_axes];
+  positions_->read(row, first, position);
+  rows_.run(position[0], count, steps, cos, sin, step, factor_);
+  for (std::int64_t i = 0; sign_ < 0 && i < count; ++i) {
     float* const of_token = sin + i * step;
     std::transform(of_token, of_token + rotation_.num_pairs(), of_token, std::negate<float>());
   }
-  return length;
 }
 
 }  // namespace rotary

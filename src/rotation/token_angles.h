@@ -39,15 +39,25 @@ class TokenAngles {
   template <class T>
   void read(std::int64_t row, std::int64_t token, T* cos, T* sin) const noexcept;
 
-  /// The same for the tokens from `first` on, `step` numbers apart: for up to `count` <= angle_run of them, and at least one.
-  /// Returns how many: as many as are cheaper together. `steps` are of this rotation.
+  /// How many of the `count` <= angle_run tokens from `first` on are cheaper together, where there are steps; at least one.
+  std::int64_t run_length(std::int64_t row, std::int64_t first, std::int64_t count) const noexcept;
+  /// For read_run(), which otherwise makes them when it first needs them.
+  void make_steps(AngleSteps& steps) const noexcept { rows_.make_steps(steps); }
+  /// Reads those in one go, `step` numbers apart, and returns how many: one, without steps. `steps` are of this rotation.
   std::int64_t read_run(std::int64_t row, std::int64_t first, std::int64_t count, AngleSteps& steps, float* cos, float* sin,
-                        std::int64_t step) const noexcept;
+                        std::int64_t step) const noexcept {
+    const std::int64_t length = steps.numbers != nullptr ? run_length(row, first, count) : 1;
+    if (length == 1) read(row, first, cos, sin);
+    else read_together(row, first, length, steps, cos, sin, step);
+    return length;
+  }
 
  private:
   void check_positions(const Tokens& tokens) const;
   void check_table_is_for_rotation(const char* operation) const;
   void check_table(const char* operation, const Positions& positions, const Tokens& tokens);
+  void read_together(std::int64_t row, std::int64_t first, std::int64_t count, AngleSteps& steps, float* cos, float* sin,
+                     std::int64_t step) const noexcept;
   template <class T>
   void look_up(std::int64_t row, std::int64_t token, T* cos, T* sin) const noexcept;
 
