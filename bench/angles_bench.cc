@@ -2,6 +2,7 @@
 #include <benchmark/benchmark.h>
 
 #include <cmath>
+#include <cstdint>
 #include <vector>
 
 #include "rotary/angles.hpp"
@@ -56,7 +57,18 @@ void exact_in_double(benchmark::State& state) { angle_rows<double>(state, Precis
 void transformers(benchmark::State& state) { angle_rows<float>(state, Precision::transformers, 0); }
 void ggml(benchmark::State& state) { angle_rows<float>(state, Precision::ggml, 0); }
 
+/// What one row costs in a table, where runs of 16 are made together.
+void exact_in_a_table(benchmark::State& state) {
+  constexpr std::int64_t num_rows = 4096;
+  const Rotation rotation = llama3();
+  for (auto _ : state) benchmark::DoNotOptimize(AngleTable::build(rotation, 0, num_rows).cos(0));
+  state.counters["row"] =
+      benchmark::Counter(num_rows, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+  state.SetLabel(name(active_isa()));
+}
+
 BENCHMARK(exact);
+BENCHMARK(exact_in_a_table);
 BENCHMARK(exact_past_2_to_32_turns);
 BENCHMARK(exact_in_double);
 BENCHMARK(transformers);

@@ -53,6 +53,18 @@ TEST(AngleTable, HasTheRowsOfItsPositionsAndNoMore_K6) {
   }
 }
 
+TEST(AngleTable, HasTheBitsOfSingleTokensInEveryRow) {
+  for (const double amplitude : {1.0, 0x1p-30}) {
+    const Rotation rotation = rope(5e5, 20, Pairing::half, amplitude);
+    for (const std::int64_t first : {-40, 0, 1000000}) {
+      const AngleTable table = AngleTable::build(rotation, first, 600).extended(700);
+      for (std::int64_t row = 0; row < 700; ++row) {
+        EXPECT_TRUE(row_is(table, row, rotation, static_cast<double>(first + row)));
+      }
+    }
+  }
+}
+
 TEST(AngleTable, StaysRightToTheEndOfALongContext_K2) {
   const Rotation rotation = rope(1e6, 10);
   const AngleTable table = AngleTable::build(rotation, 0, 262144);

@@ -7,6 +7,7 @@
 #include "base/checked.h"
 #include "base/element.h"
 #include "base/fail.h"
+#include "kernels/angle_runs.h"
 #include "rotary/angles.hpp"
 #include "rotation/angles.h"
 
@@ -39,7 +40,7 @@ struct AngleTable::Rows {
     for (auto begin = static_cast<std::int64_t>(blocks.size()) * rows_per_block; begin < count; begin += rows_per_block) {
       const std::int64_t height = std::min(rows_per_block, count - begin);
       const auto num_values = static_cast<std::size_t>(2 * height * num_pairs);
-      blocks.push_back(std::make_shared<const Block>(Block{std::make_unique<float[]>(num_values), height}));
+      blocks.push_back(std::make_shared<const Block>(Block{std::make_unique_for_overwrite<float[]>(num_values), height}));
     }
     num_rows = count;
   }
@@ -47,10 +48,23 @@ struct AngleTable::Rows {
   /// The rows begin … num_rows - 1 from the rotation.
   void compute_rows(std::int64_t begin) {
     const AngleRows angle_rows("AngleTable", rotation, precision);
-    for (std::int64_t row = begin; row < num_rows; ++row) {
+    std::unique_ptr<double[]> room;
+    if (num_rows - begin >= fewest_tokens_for_runs) {
+      room = std::make_unique_for_overwrite<double[]>(static_cast<std::size_t>(angle_steps_size(num_pairs)));
+    }
+    AngleSteps steps{.numbers = room.get()};
+    for (std::int64_t row = begin; row < num_rows;) {
       double position[max_position_axes];
       std::fill_n(position, max_position_axes, static_cast<double>(first + row));
-      angle_rows.row(position, cos(row), sin(row));
+      const std::int64_t side_by_side = std::min(num_rows - row, rows_per_block - row % rows_per_block);
+      const std::int64_t count = std::min(angle_run, side_by_side);
+      if (room != nullptr && angle_rows.can_run(position[0], count)) {
+        angle_rows.run(position[0], count, steps, cos(row), sin(row), num_pairs);
+        row += count;
+      } else {
+        angle_rows.row(position, cos(row), sin(row));
+        ++row;
+      }
     }
   }
 
