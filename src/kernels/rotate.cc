@@ -193,12 +193,36 @@ struct Widened {
 template <class Chunk>
 constexpr std::int64_t most_pairs = 2 * static_cast<std::int64_t>(hn::MaxLanes(Tag<typename Chunk::Lane>()));
 
+// One row. What is left over after whole chunks goes through a buffer: nothing outside the row is touched. With masks where
+// the instruction set has them: a vector waits long for numbers that were written one by one.
+
 template <class T>
-HWY_INLINE void copy(const T* from, std::int64_t count, T* to) {
-  for (std::int64_t i = 0; i < count; ++i) to[i] = from[i];
+constexpr bool has_masks = HWY_TARGET <= HWY_AVX3 || (HWY_TARGET <= HWY_AVX2 && sizeof(T) >= 4);
+
+/// Into whole vectors, filled up with zeros.
+template <class T>
+HWY_INLINE void copy_to_buffer(const T* from, std::int64_t count, T* to) {
+  if constexpr (has_masks<T>) {
+    const Tag<T> d;
+    for (std::int64_t i = 0; i < count; i += lanes<T>()) {
+      hn::Store(hn::MaskedLoad(hn::FirstN(d, static_cast<std::size_t>(count - i)), d, from + i), d, to + i);
+    }
+  } else {
+    for (std::int64_t i = 0; i < count; ++i) to[i] = from[i];
+  }
 }
 
-// One row. What is left over after whole chunks goes through a buffer: nothing outside the row is touched.
+template <class T>
+HWY_INLINE void copy_from_buffer(const T* from, std::int64_t count, T* to) {
+  if constexpr (has_masks<T>) {
+    const Tag<T> d;
+    for (std::int64_t i = 0; i < count; i += lanes<T>()) {
+      hn::BlendedStore(hn::Load(d, from + i), hn::FirstN(d, static_cast<std::size_t>(count - i)), d, to + i);
+    }
+  } else {
+    for (std::int64_t i = 0; i < count; ++i) to[i] = from[i];
+  }
+}
 
 template <class Chunk, Rounding rounding>
 HWY_INLINE void row_of_neighbours(std::int64_t num_pairs, const typename Chunk::Stored* x, const typename Chunk::Lane* cos,
@@ -210,9 +234,9 @@ HWY_INLINE void row_of_neighbours(std::int64_t num_pairs, const typename Chunk::
   if (const std::int64_t left = num_pairs - j; left > 0) {
     HWY_ALIGN typename Chunk::Stored rest[2 * most_pairs<Chunk>] = {};
     HWY_ALIGN typename Chunk::Written turned[2 * most_pairs<Chunk>];
-    copy(x + 2 * j, 2 * left, rest);
+    copy_to_buffer(x + 2 * j, 2 * left, rest);
     Chunk::template interleaved<rounding>(rest, cos + j, sin + j, turned);
-    copy(turned, 2 * left, out + 2 * j);
+    copy_from_buffer(turned, 2 * left, out + 2 * j);
   }
 }
 
@@ -231,11 +255,11 @@ HWY_INLINE void row_of_halves(std::int64_t num_pairs, const typename Chunk::Stor
     HWY_ALIGN typename Chunk::Written turned[2 * most_pairs<Chunk>];
     auto* const rest_v = rest + most_pairs<Chunk>;
     auto* const turned_v = turned + most_pairs<Chunk>;
-    copy(x + j, left, rest);
-    copy(v + j, left, rest_v);
+    copy_to_buffer(x + j, left, rest);
+    copy_to_buffer(v + j, left, rest_v);
     Chunk::template half<rounding>(rest, rest_v, cos + j, sin + j, turned, turned_v);
-    copy(turned, left, out + j);
-    copy(turned_v, left, out_v + j);
+    copy_from_buffer(turned, left, out + j);
+    copy_from_buffer(turned_v, left, out_v + j);
   }
 }
 
@@ -326,7 +350,7 @@ void arrange_with(const PairFormat& format, const void* cos, const void* sin, vo
     for (; j + chunk <= format.num_pairs; j += chunk) Chunk::arrange(format.interleaved, from + j, to + j);
     if (const std::int64_t left = format.num_pairs - j; left > 0) {
       HWY_ALIGN Lane rest[most_pairs<Chunk>] = {};
-      copy(from + j, left, rest);
+      copy_to_buffer(from + j, left, rest);
       Chunk::arrange(format.interleaved, rest, to + j);
     }
     to += padded<Chunk>(format);
