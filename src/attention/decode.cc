@@ -113,7 +113,6 @@ class Decoder {
         out_rows_(problem.out),
         turned_(arena.take<float>(problem.k_angles ? 2 * decode_keys * problem.head_dim : 0)),
         queries_(arena.take<float>(most_heads * shape_.heads * shape_.head_dim)),
-        row_(arena.take<float>(std::max(shape_.head_dim, shape_.value_dim))),
         scratch_(arena.take<float>(decode_scratch)),
         steps_(arena.take<DecodeStep>(2)),
         whole_(Sums::take(arena, shape_, most_heads)),
@@ -172,15 +171,16 @@ class Decoder {
     }
   }
 
+  /// Uses up the sums.
   void write(const AttentionSequence& s, const HeadRange& kv_heads, const Sums& sums) noexcept {
     const TensorView& lse = p_.options.lse;
     for (std::int64_t h = 0; h < kv_heads.count * shape_.heads; ++h) {
       const std::int64_t head = kv_heads.first * shape_.heads + h;
-      restore_channels(shape_.dtype, sums.out + h * shape_.value_dim, shape_.value_dim, row_);
+      float* const out = sums.out + h * shape_.value_dim;
       const bool sees_none = sums.sum[h] == 0;  // then even a NaN has no weight
-      const float factor = 1 / sums.sum[h];
-      for (std::int64_t d = 0; d < p_.value_dim; ++d) row_[d] = sees_none ? 0 : row_[d] * factor;
-      out_rows_.store(row_, s.row, s.first_query, head);
+      if (sees_none) std::fill_n(out, shape_.value_dim, 0.0f);
+      else restore_channels(shape_.dtype, 1 / sums.sum[h], out, shape_.value_dim);
+      out_rows_.store(out, s.row, s.first_query, head);
       if (!lse) continue;
       const double value = static_cast<double>(sums.max[h]) + std::log(static_cast<double>(sums.sum[h]));
       store_element(lse.dtype(), lse.data(),
@@ -191,11 +191,10 @@ class Decoder {
  private:
   void load_queries(const AttentionSequence& s, std::int64_t kv_head, float* queries) {
     query_rows_.load_heads(s.row, s.first_query, kv_head * shape_.heads, shape_.heads, queries, shape_.head_dim);
-    std::fill(row_ + p_.head_dim, row_ + shape_.head_dim, 0.0f);
     const auto scale = static_cast<float>(p_.scale_of(s.row, s.first_query));
     for (std::int64_t h = 0; h < shape_.heads; ++h, queries += shape_.head_dim) {
-      for (std::int64_t d = 0; d < p_.head_dim; ++d) row_[d] = queries[d] * scale;
-      arrange_channels(shape_.dtype, row_, shape_.head_dim, queries);
+      std::fill(queries + p_.head_dim, queries + shape_.head_dim, 0.0f);
+      arrange_channels(shape_.dtype, scale, queries, shape_.head_dim);
     }
   }
 
@@ -260,7 +259,7 @@ class Decoder {
   std::optional<TurnedRows<float>> key_rows_;  // if keys turn on the way
   TensorRows<TensorView> out_rows_;
   float* turned_;  // the keys of both steps
-  float *queries_, *row_, *scratch_;
+  float *queries_, *scratch_;
   DecodeStep* steps_;
   Sums whole_, part_;
 };

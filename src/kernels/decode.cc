@@ -149,16 +149,16 @@ HWY_INLINE void score_vector(const std::byte* const* keys, std::int64_t count, c
 template <int heads>
 constexpr int score_passes = heads <= 4 ? 1 : heads / 4;
 
-/// scores[head][decode_keys]; past the last key -infinity.
+/// scores[head][decode_keys]: those of the keys of the step, filled up to whole vectors with -infinity.
 template <DType dtype, int heads>
 HWY_INLINE void score(const DecodeStep& step, const DecodeSums& sums, const float* queries, float* partial, float* scores,
                       NextRows& ahead) {
   constexpr int at_once = heads / score_passes<heads>;
   const Tag<float> d;
   const F minus_infinity = hn::Set(d, -std::numeric_limits<float>::infinity());
-  for (std::int64_t first = 0; first < decode_keys; first += lanes) {
-    const std::int64_t count = std::clamp<std::int64_t>(step.count - first, 0, lanes);
-    for (int h = 0; h < heads && count > 0; h += at_once) {
+  for (std::int64_t first = 0; first < step.count; first += lanes) {
+    const std::int64_t count = std::min(step.count - first, lanes);
+    for (int h = 0; h < heads; h += at_once) {
       score_vector<dtype, at_once>(step.keys + first, count, queries + h * sums.head_dim, sums.head_dim, partial,
                                    scores + h * decode_keys + first, ahead);
     }
@@ -187,7 +187,7 @@ HWY_INLINE void weigh(const DecodeStep& step, float* scores, float& max, float& 
   const Tag<float> d;
   constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
   F largest = hn::Load(d, scores);
-  for (std::int64_t i = lanes; i < decode_keys; i += lanes) largest = hn::Max(largest, hn::Load(d, scores + i));
+  for (std::int64_t i = lanes; i < step.count; i += lanes) largest = hn::Max(largest, hn::Load(d, scores + i));
   const float most = hn::GetLane(hn::MaxOfLanes(d, largest));
   if (most > max) {
     if (max != minus_infinity) {
@@ -199,7 +199,7 @@ HWY_INLINE void weigh(const DecodeStep& step, float* scores, float& max, float& 
   }
   const F reference = hn::Set(d, max == minus_infinity ? 0.0f : max);  // nothing seen: -infinity - 0 below
   F total = hn::Zero(d);
-  for (std::int64_t i = 0; i < decode_keys; i += lanes) {
+  for (std::int64_t i = 0; i < step.count; i += lanes) {
     F weight = exp_of_nonpositive<float>(hn::Sub(hn::Load(d, scores + i), reference));
     total = hn::Add(total, weight);
     if constexpr (dtype == DType::i8) weight = hn::Mul(weight, hn::Load(d, step.value_scales + i));
@@ -308,28 +308,25 @@ void decode_step_kernel(const DecodeStep& step, const DecodeStep* next, const De
 
 // bfloat16 has the even channels of two vectors first, then the odd ones: see Element.
 
-void arrange_channels_kernel(DType dtype, const float* in_order, std::int64_t length, float* arranged) noexcept {
+void arrange_channels_kernel(DType dtype, float factor, float* row, std::int64_t length) noexcept {
+  if (dtype != DType::bf16) return multiply(row, length, factor);
   const Tag<float> d;
-  if (dtype != DType::bf16) {
-    std::copy_n(in_order, length, arranged);
-    return;
-  }
+  const F by = hn::Set(d, factor);
   for (std::int64_t i = 0; i < length; i += 2 * lanes) {
     F even, odd;
-    hn::LoadInterleaved2(d, in_order + i, even, odd);
-    hn::StoreU(even, d, arranged + i);
-    hn::StoreU(odd, d, arranged + i + lanes);
+    hn::LoadInterleaved2(d, row + i, even, odd);
+    hn::Store(hn::Mul(by, even), d, row + i);
+    hn::Store(hn::Mul(by, odd), d, row + i + lanes);
   }
 }
 
-void restore_channels_kernel(DType dtype, const float* arranged, std::int64_t length, float* in_order) noexcept {
+void restore_channels_kernel(DType dtype, float factor, float* row, std::int64_t length) noexcept {
+  if (dtype != DType::bf16) return multiply(row, length, factor);
   const Tag<float> d;
-  if (dtype != DType::bf16) {
-    std::copy_n(arranged, length, in_order);
-    return;
-  }
+  const F by = hn::Set(d, factor);
   for (std::int64_t i = 0; i < length; i += 2 * lanes) {
-    hn::StoreInterleaved2(hn::LoadU(d, arranged + i), hn::LoadU(d, arranged + i + lanes), d, in_order + i);
+    const F even = hn::Load(d, row + i), odd = hn::Load(d, row + i + lanes);
+    hn::StoreInterleaved2(hn::Mul(by, even), hn::Mul(by, odd), d, row + i);
   }
 }
 
@@ -345,11 +342,11 @@ namespace rotary {
 void decode_step(const DecodeStep& step, const DecodeStep* next, const DecodeSums& sums) noexcept {
   ROTARY_KERNEL(decode_step_kernel)(step, next, sums);
 }
-void arrange_channels(DType dtype, const float* in_order, std::int64_t length, float* arranged) noexcept {
-  ROTARY_KERNEL(arrange_channels_kernel)(dtype, in_order, length, arranged);
+void arrange_channels(DType dtype, float factor, float* row, std::int64_t length) noexcept {
+  ROTARY_KERNEL(arrange_channels_kernel)(dtype, factor, row, length);
 }
-void restore_channels(DType dtype, const float* arranged, std::int64_t length, float* in_order) noexcept {
-  ROTARY_KERNEL(restore_channels_kernel)(dtype, arranged, length, in_order);
+void restore_channels(DType dtype, float factor, float* row, std::int64_t length) noexcept {
+  ROTARY_KERNEL(restore_channels_kernel)(dtype, factor, row, length);
 }
 
 }  // namespace rotary

@@ -41,9 +41,9 @@ inline constexpr std::int64_t decode_scratch = 8 * decode_keys + 4 * 16 * 16;
 /// after it, or nullptr.
 void decode_step(const DecodeStep& step, const DecodeStep* next, const DecodeSums& sums) noexcept;
 
-/// Brings `length` numbers (a multiple of what fits in decode_row_bytes) into the order in which decode_step has channels,
-/// and back.
-void arrange_channels(DType dtype, const float* in_order, std::int64_t length, float* arranged) noexcept;
-void restore_channels(DType dtype, const float* arranged, std::int64_t length, float* in_order) noexcept;
+/// Multiplies `length` numbers (a multiple of what fits in decode_row_bytes, at a multiple of 64 bytes) by a factor, and brings
+/// them into the order in which decode_step has channels, or back, in place.
+void arrange_channels(DType dtype, float factor, float* row, std::int64_t length) noexcept;
+void restore_channels(DType dtype, float factor, float* row, std::int64_t length) noexcept;
 
 }  // namespace rotary
