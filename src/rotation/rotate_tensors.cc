@@ -138,6 +138,7 @@ struct Block {
   std::int64_t count;
   std::int64_t length;  ///< tokens of the whole batch row
   char token_axis;
+  double* steps;  ///< of runs, made; or nullptr
   Lane* arranged;
   std::int64_t arranged_step;
   Lane* gathered;  ///< room for one row
@@ -254,10 +255,9 @@ std::unique_ptr<double[]> steps_for(const Tokens& tokens, const TokenAngles& ang
   return numbers;
 }
 
-/// cos and sin of the tokens of a block; `steps` are made, or nullptr.
+/// cos and sin of the tokens of a block.
 template <class Lane>
-void read_arranged(const TokenAngles& angles, const Plan& plan, const std::unique_ptr<double[]>& steps,
-                   const Block<Lane>& block) {
+void read_arranged(const TokenAngles& angles, const Plan& plan, const Block<Lane>& block) {
   const std::int64_t half = block.arranged_step / 2;
   std::int64_t token = 0;
   while (token < block.count) {
@@ -271,7 +271,7 @@ void read_arranged(const TokenAngles& angles, const Plan& plan, const std::uniqu
     std::int64_t length = 1;
     if constexpr (std::is_same_v<Lane, float>) {
       const std::int64_t most = std::min(angle_run, block.count - token);
-      AngleSteps made{.numbers = steps.get(), .are_made = true};
+      AngleSteps made{.numbers = block.steps, .are_made = true};
       length = angles.read_run(block.batch_row, there, most, made, next, next + half, block.arranged_step);
     } else {
       angles.read(block.batch_row, there, next, next + half);
@@ -303,9 +303,9 @@ void rotate_alike(std::span<const TensorToRotate> tensors, const Plan& plan, con
     const std::int64_t row = tokens.batch == 1 ? 0 : task / blocks;
     const std::int64_t first = (task - row * blocks) * most;
     const std::int64_t length = std::min(most, tokens.length - first);
-    const Block<Lane> block{row,      first,         length,  tokens.length, tokens.packed ? 'T' : 'S',
-                            arranged, arranged_step, gathered};
-    read_arranged(angles, plan, steps, block);
+    const Block<Lane> block{row,         first,    length,        tokens.length, tokens.packed ? 'T' : 'S',
+                            steps.get(), arranged, arranged_step, gathered};
+    read_arranged(angles, plan, block);
     for (const TensorToRotate& tensor : tensors) {
       if (tensor.x.size('H') == 0) continue;  // it may have no memory: there is no address to count from
       if (plan.direct) rotate_in_memory(tensor, plan, map, block);
