@@ -1,5 +1,6 @@
 // Which instruction set the kernels use. The best one of the machine, unless the environment variable ROTARY_ISA names
-// another. Where that is `amx`, Linux is asked, once, to let this process use the matrix unit.
+// another. Where that is `amx`, Linux is asked to let this process use the matrix unit; from then on it refuses signal stacks
+// (sigaltstack) of less than about 12 KiB. Where one is in use already, it refuses the unit, and `avx512` is the best.
 #pragma once
 
 #include <cstdint>

@@ -8,6 +8,7 @@
 #include <unistd.h>
 #endif
 
+#include <cstdint>
 #include <cstdlib>
 #include <string>
 
@@ -39,17 +40,23 @@ bool has_amx_bf16() noexcept {
   return (cpuid(7, 0).edx & (amx_bf16 | amx_tile)) == (amx_bf16 | amx_tile);
 }
 
-/// Linux gives the matrix unit to processes that ask (since 5.16; Documentation/x86/xstate.rst). Asking again is granted again.
-bool may_use_amx() noexcept {
+// Linux gives the matrix unit to processes that ask (since 5.16; Documentation/arch/x86/xstate.rst).
 #if defined(__linux__)
-  constexpr long request_permission = 0x1023, tile_data = 18;
-  return ::syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
-#else
-  return false;
-#endif
+constexpr long supported_features = 0x1021, request_permission = 0x1023, tile_data = 18;
+
+bool system_has_amx() noexcept {
+  std::uint64_t features = 0;
+  return ::syscall(SYS_arch_prctl, supported_features, &features) == 0 && (features >> tile_data & 1) != 0;
 }
+/// Granted again where it was; refused where a thread has a signal stack too small for what there is to save.
+bool ask_for_amx() noexcept { return ::syscall(SYS_arch_prctl, request_permission, tile_data) == 0; }
+#else
+bool system_has_amx() noexcept { return false; }
+bool ask_for_amx() noexcept { return false; }
+#endif
 #else
 bool is_amd() noexcept { return false; }
+bool ask_for_amx() noexcept { return false; }
 #endif
 
 // The same features that Highway compiles each target for.
@@ -66,10 +73,7 @@ bool machine_has([[maybe_unused]] Isa isa) noexcept {
       return machine_has(Isa::avx2) && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
              __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
     case Isa::avx512_bf16: return machine_has(Isa::avx512) && has_avx512_bf16();
-    case Isa::amx: {
-      static const bool has = machine_has(Isa::avx512_bf16) && has_amx_bf16() && may_use_amx();
-      return has;
-    }
+    case Isa::amx: return machine_has(Isa::avx512_bf16) && has_amx_bf16() && system_has_amx();
 #elif defined(__aarch64__)
     case Isa::neon: return true;
 #endif
@@ -77,10 +81,12 @@ bool machine_has([[maybe_unused]] Isa isa) noexcept {
   }
 }
 
-/// Of those that the machine has. Not by feature alone: Intel's cores begin a product of bfloat16 pairs every other cycle, which
-/// makes half the rate of their multiply-adds; AMD's make twice that rate.
+/// Not by feature alone: Intel's cores begin a product of bfloat16 pairs every other cycle, which makes half the rate of their
+/// multiply-adds; AMD's make twice that rate.
 Isa best(const std::vector<Isa>& available) noexcept {
-  if (available.back() != Isa::avx512_bf16 || is_amd()) return available.back();
+  const Isa last = available.back();
+  if (last == Isa::amx && ask_for_amx()) return last;
+  if (last != Isa::amx && (last != Isa::avx512_bf16 || is_amd())) return last;
   return Isa::avx512;
 }
 
@@ -90,8 +96,12 @@ Isa choose() {
   if (wanted == nullptr || *wanted == '\0') return best(available);
   std::string names;
   for (const Isa isa : available) {
-    if (std::string(wanted) == name(isa)) return isa;
     names += (names.empty() ? "" : ", ") + std::string(name(isa));
+    if (std::string(wanted) != name(isa)) continue;
+    if (isa == Isa::amx && !ask_for_amx()) {
+      fail_unsupported("ROTARY_ISA", "the system refuses amx to this process: a thread's signal stack may be too small");
+    }
+    return isa;
   }
   fail_unsupported("ROTARY_ISA", "must name an instruction set of this machine (", names, "), got ", wanted);
 }
