@@ -5,12 +5,9 @@
 #include <cstdint>
 
 #include "attention/aligned_array.h"
+#include "base/round_up.h"
 
 namespace rotary {
-
-constexpr std::int64_t round_up(std::int64_t n, std::int64_t multiple) noexcept {
-  return (n + multiple - 1) / multiple * multiple;
-}
 
 /// Pieces begin at multiples of 64 bytes, which every vector load accepts. Without memory an arena only counts: what asks
 /// for its pieces in one place says how much it needs, and takes them, in the same words.

@@ -158,8 +158,10 @@ NamedViews attention_inputs(const AttentionProblem& p) noexcept {
   inputs.add("k_cu_seqlens", o.k_cu_seqlens);
   inputs.add("q_positions", o.q_positions.position_ids);
   inputs.add("q_positions", o.q_positions.offsets);
+  inputs.add("q_positions", o.q_positions.cu_seqlens);
   inputs.add("k_positions", o.k_positions.position_ids);
   inputs.add("k_positions", o.k_positions.offsets);
+  inputs.add("k_positions", o.k_positions.cu_seqlens);
   return inputs;
 }
 

@@ -38,7 +38,7 @@ class NamedViews {
   const NamedView* end() const noexcept { return views_ + count_; }
 
  private:
-  static constexpr int most = 16;
+  static constexpr int most = 20;
   NamedView views_[most];
   int count_ = 0;
 };

@@ -15,6 +15,7 @@ const AttentionKernels<float>* bf16_attention_kernels() noexcept { return nullpt
 #include <cstdint>
 #include <cstring>
 
+#include "base/round_up.h"
 #include "kernels/products.h"
 #include "rotary/isa.hpp"
 
@@ -31,8 +32,6 @@ constexpr std::int64_t tile_numbers = 2 * lanes;              // of one of its r
 constexpr std::int64_t tile_words = lanes * lanes;            // of all
 constexpr std::int64_t vectors = 3, rows = vectors * lanes;   // of a row tile
 constexpr std::int64_t key_tiles = tile_keys / tile_numbers;  // of one panel of channels
-
-constexpr std::int64_t up_to(std::int64_t n, std::int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 
 // ---- packing ----
 
@@ -57,8 +56,8 @@ ROTARY_PAIRS __m512i row_of_tile(const float* x, std::int64_t count, float facto
   return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low));
 }
 
-std::int64_t packed_width(std::int64_t head_dim) noexcept { return up_to(head_dim, tile_numbers) / 2; }
-std::int64_t packed_values(std::int64_t value_dim) noexcept { return up_to(value_dim, lanes) * tile_keys / 2; }
+std::int64_t packed_width(std::int64_t head_dim) noexcept { return round_up(head_dim, tile_numbers) / 2; }
+std::int64_t packed_values(std::int64_t value_dim) noexcept { return round_up(value_dim, lanes) * tile_keys / 2; }
 
 ROTARY_PAIRS void pack_queries(const float* x, const float* scales, std::int64_t head_dim, float* queries) noexcept {
   alignas(64) float tile[tile_words];
@@ -113,7 +112,7 @@ ROTARY_PAIRS void pack_weights(float* weights, std::int64_t num_keys) noexcept {
       _mm512_store_si512(to + r, pairs_of(_mm512_load_ps(low + r), high));
     }
   }
-  std::fill(to, weights + up_to(num_keys, tile_numbers) / 2 * rows, 0.0f);
+  std::fill(to, weights + round_up(num_keys, tile_numbers) / 2 * rows, 0.0f);
 }
 
 // ---- products ----
@@ -229,7 +228,7 @@ template <class Unit>
 void accumulate(const float* values, std::int64_t first, std::int64_t num_keys, float* weights, float* out,
                 std::int64_t value_dim, LinesAhead& ahead) noexcept {
   pack_weights(weights, num_keys);
-  const std::int64_t num_tiles = up_to(num_keys, tile_numbers) / tile_numbers;
+  const std::int64_t num_tiles = round_up(num_keys, tile_numbers) / tile_numbers;
   TileProduct product{values + first / tile_numbers * tile_words, weights, num_tiles, out, true};
   Unit::begin();
   for (std::int64_t channel = 0; channel < value_dim; channel += lanes) {
