@@ -115,20 +115,48 @@ TEST(AttentionMemory, WorkspaceOfLongerSequencesServesShorterOnesUpToABound) {
 }
 
 TEST(AttentionMemory, WorkspaceOfSeveralQueriesServesOne) {
-  const Rotation rotation({.head_dim = 16, .pairing_in = Pairing::half, .inv_freq = std::vector<double>(8, 0.1)});
-  std::vector<float> numbers(2 * 256 * 16), out(numbers);
+  const std::vector<float> numbers(70 * 256 * 16);
+  std::vector<float> out(numbers.size());
   ThreadPool pool(8);
-  for (Executor* const executor : {static_cast<Executor*>(nullptr), static_cast<Executor*>(&pool)}) {
-    for (const Rotation* const turned : {static_cast<const Rotation*>(nullptr), &rotation}) {
-      for (const std::int64_t num_kv_heads : {1, 8, 32}) {
-        const auto bytes = [&](std::int64_t num_queries) {
-          const std::int64_t num_q_heads = 8 * num_kv_heads;
-          const ConstTensorView q(numbers.data(), DType::f32, "SHD", {num_queries, num_q_heads, 16}),
-              k(numbers.data(), DType::f32, "SHD", {100, num_kv_heads, 16}, {0, 16, 1});
-          return attention_workspace_bytes(q, k, k, TensorView(out.data(), "SHD", q.shape()),
-                                           {.rotation = turned, .executor = executor});
-        };
-        EXPECT_GE(bytes(2), bytes(1)) << num_kv_heads << " KV heads";
+  for (const std::int64_t width : {16, 128}) {
+    const Rotation rotation(
+        {.head_dim = width, .pairing_in = Pairing::half, .inv_freq = default_frequencies(10000, width).inv_freq});
+    for (Executor* const executor : {static_cast<Executor*>(nullptr), static_cast<Executor*>(&pool)}) {
+      for (const Rotation* const turned : {static_cast<const Rotation*>(nullptr), &rotation}) {
+        for (const std::int64_t num_kv_heads : {1, 8, 32}) {
+          const auto bytes = [&](std::int64_t num_queries) {
+            const std::int64_t num_q_heads = num_kv_heads < 32 && width > 16 ? num_kv_heads : 8 * num_kv_heads;
+            const Dims strides = {0, width, 1};
+            const ConstTensorView q(numbers.data(), DType::f32, "SHD", {num_queries, num_q_heads, width}, strides),
+                k(numbers.data(), DType::f32, "SHD", {5000, num_kv_heads, width}, strides);
+            return attention_workspace_bytes(q, k, k, TensorView(out.data(), "SHD", {num_queries, num_q_heads, width}),
+                                             {.rotation = turned, .executor = executor});
+          };
+          for (const std::int64_t num_queries : {2, 65}) {
+            if (num_queries * 8 * num_kv_heads * width > static_cast<std::int64_t>(out.size())) continue;
+            EXPECT_GE(bytes(num_queries), bytes(1))
+                << num_queries << " queries, " << num_kv_heads << " KV heads of " << width;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(AttentionMemory, StaysBelowAMegabyteAtEveryUsualWidth) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const std::int64_t width : {64, 80, 96, 128, 160, 192}) {
+      const Rotation rotation(
+          {.head_dim = width, .pairing_in = Pairing::half, .inv_freq = default_frequencies(10000, width).inv_freq});
+      const PositionBias alibi = PositionBias::alibi(alibi_slopes(8));
+      const std::vector<float> x(static_cast<std::size_t>(1000 * 8 * width));
+      std::vector<float> out(x.size());
+      const ConstTensorView view(x.data(), dtype, "SHD", {1000, 8, width});
+      for (const PositionBias* const bias : {static_cast<const PositionBias*>(nullptr), &alibi}) {
+        EXPECT_LE(attention_workspace_bytes(view, view, view, TensorView(out.data(), dtype, "SHD", view.shape()),
+                                            {.rotation = &rotation, .causal = Causal::bottom_right, .bias = bias}),
+                  (1 << 20) + 256)
+            << name(dtype) << " " << width;
       }
     }
   }

@@ -11,9 +11,12 @@
 // width D of v and out may differ from that of q and k. Any strides; k and v may share memory or broadcast.
 //
 // f64, f32, f16 or bf16, each tensor its own. Everything is computed in double where one of q, k, v and out is f64, else in
-// float32 from inputs that are widened and never rounded; out is rounded once. The score matrix is never stored: the
-// workspace has a bound, whatever the length. A row's result does not depend on the executor; on other rows only in its last
-// bits: a call that has one query per sequence at most (decode) may add up in another order than a call with more.
+// float32 from inputs that are widened and not rounded; out is rounded once. The exception: q, k and v all bf16, lse not
+// asked for, and Isa::amx or avx512_bf16: then queries (turned and scaled), keys (turned) and weights are rounded to
+// bfloat16 before they are multiplied, and numbers below 2^-126 count as 0. The score matrix is never stored: the
+// workspace has a bound, whatever the length. A row's result does not depend on the executor; on other rows only in how it
+// is rounded: a call that has one query per sequence at most (decode) adds up in another order than one with more, and never
+// in bfloat16.
 //
 // A key that is hidden from a query, by any of the rules below or by -infinity in what is added to the score, has no weight
 // whatever it holds, NaN included. A query that sees no key gives zeros, and lse -infinity. A NaN or an infinity that is

@@ -109,7 +109,7 @@ class Decoder {
       : p_(problem),
         shape_(shape),
         visible_(problem),
-        query_rows_(problem.q, problem.q_angles, arena, {.as_written = problem.cached != nullptr}),
+        query_rows_(problem.q, problem.q_angles, arena, {.as_written = problem.cached != nullptr, .in_runs = false}),
         out_rows_(problem.out),
         turned_(arena.take<float>(problem.k_angles ? 2 * decode_keys * problem.head_dim : 0)),
         queries_(arena.take<float>(most_heads * shape_.heads * shape_.head_dim)),

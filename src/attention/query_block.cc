@@ -26,11 +26,13 @@ bool is_all_bf16(const AttentionProblem& p) noexcept {
   return is_bf16(p.q.dtype()) && is_bf16(p.k.dtype()) && is_bf16(p.v.dtype());
 }
 
+/// Pairs of bfloat16 where they are faster; not where lse is asked for: gradients, and parts to be merged, count on the weights
+/// that it belongs to.
 template <class T>
 const AttentionKernels<T>& kernels_for(const AttentionProblem& p) noexcept {
   if constexpr (std::is_same_v<T, float>) {
     const AttentionKernels<float>* const of_pairs = bf16_attention_kernels();
-    if (of_pairs != nullptr && is_all_bf16(p)) return *of_pairs;
+    if (of_pairs != nullptr && is_all_bf16(p) && !p.options.lse) return *of_pairs;
   }
   return attention_kernels<T>();
 }
@@ -39,12 +41,23 @@ const AttentionKernels<T>& kernels_for(const AttentionProblem& p) noexcept {
 
 template <class T>
 std::int64_t QueryBlock<T>::most_tiles(const AttentionProblem& p) noexcept {
-  constexpr auto most_numbers = static_cast<std::int64_t>((1 << 20) / sizeof(T));
-  constexpr std::int64_t beside_widths = 8, beside_tiles = 6 * tile_keys + 4096;  // more than what is small takes
-  const std::int64_t rows = tile_rows(), widths = kernels_for<T>(p).packed_width(p.head_dim) + p.value_dim;
-  const std::int64_t shared = tile_keys * (widths + rows) + rows * std::max(p.head_dim, p.value_dim) + beside_tiles;
-  const std::int64_t fit = (most_numbers - shared) / (rows * (widths + beside_widths));
-  return std::clamp(fit, fewest_tiles, room_for_tiles);
+  constexpr std::int64_t most_bytes = 1 << 20;
+  Arena with_one, tile;
+  const QueryBlock block(p, 1, with_one);
+  take_tile(p, tile);
+  return std::clamp(1 + (most_bytes - with_one.num_bytes()) / tile.num_bytes(), fewest_tiles, room_for_tiles);
+}
+
+template <class T>
+typename QueryBlock<T>::RowTile QueryBlock<T>::take_tile(const AttentionProblem& p, Arena& arena) noexcept {
+  const AttentionKernels<T>& kernels = kernels_for<T>(p);
+  RowTile tile{};
+  tile.queries = arena.take<T>(kernels.packed_width(p.head_dim) * kernels.rows);
+  tile.out = arena.take<T>(round_up(p.value_dim, kernels.value_panel) * kernels.rows);
+  tile.max = arena.take<T>(kernels.rows);
+  tile.sum = arena.take<T>(kernels.rows);
+  tile.ranges = arena.take<KeyRange>(kernels.rows);
+  return tile;
 }
 
 template <class T>
@@ -62,12 +75,7 @@ QueryBlock<T>::QueryBlock(const AttentionProblem& problem, std::int64_t tiles, A
       most_tiles_(tiles) {
   const std::int64_t rows = kernels_.rows;
   for (std::int64_t i = 0; i < most_tiles_ && i * rows < problem.num_queries * heads_per_kv_head_; ++i) {
-    RowTile& tile = tiles_[static_cast<std::size_t>(i)];
-    tile.queries = arena.take<T>(kernels_.packed_width(problem.head_dim) * rows);
-    tile.out = arena.take<T>(padded_value_dim_ * rows);
-    tile.max = arena.take<T>(rows);
-    tile.sum = arena.take<T>(rows);
-    tile.ranges = arena.take<KeyRange>(rows);
+    tiles_[static_cast<std::size_t>(i)] = take_tile(problem, arena);
   }
   keys_ = arena.take<T>(tile_keys * kernels_.packed_width(problem.head_dim));
   values_ = arena.take<T>(kernels_.packed_values(problem.value_dim));

@@ -56,6 +56,7 @@ class QueryBlock {
   };
 
   static constexpr std::int64_t room_for_tiles = 64;
+  static RowTile take_tile(const AttentionProblem& problem, Arena& arena) noexcept;
 
   std::int64_t query(std::int64_t row) const noexcept { return row / heads_per_kv_head_; }
   std::int64_t head(std::int64_t row) const noexcept { return kv_head_ * heads_per_kv_head_ + row % heads_per_kv_head_; }
