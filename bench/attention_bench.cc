@@ -2,7 +2,8 @@
 // heads; and with a window of 1024 tokens, window/DTYPE/dWIDTH/8192. The smallest call: smallest/attention.
 //
 // Operations: 4 * width per query and visible key, nothing else counts. Prefill is held against the rate of independent FMAs on
-// as many cores, or of products of bfloat16 pairs where those are used (one core's, times so many); a window against the rate that the whole of the same length reaches, in turns with it.
+// as many cores, or of products of bfloat16 pairs where those are used (one core's, times so many); a window against the rate
+// that the whole of the same length reaches, in turns with it.
 #include <algorithm>
 #include <cstdint>
 #include <string>
@@ -65,10 +66,9 @@ void prefill(benchmark::State& state, DType dtype, std::int64_t width, std::int6
                              : width < 128       ? 85
                                                  : 88,
                    .executor = prompt.options.executor};
+  const bool has_pairs = active_isa() == Isa::avx512_bf16 || active_isa() == Isa::amx;
+  if (dtype != DType::bf16 || !has_pairs) return bench::measure_computing(state, work);
   const auto bf16_rate = active_isa() == Isa::amx ? bench::bf16_tile_rate : bench::bf16_dot_rate;
-  if (dtype != DType::bf16 || active_isa() < Isa::avx512_bf16 || active_isa() > Isa::amx) {
-    return bench::measure_computing(state, work);
-  }
   work.target = 80;
   bench::measure_beside(state, work, [=] { return threads * bf16_rate(); });
 }

@@ -55,7 +55,7 @@ const bool added = [] {
   for (const Isa isa : available_isas()) sets.append(name(isa)).append(" ");
   benchmark::AddCustomContext("instruction_sets", sets);
   bench::add_case("limit/fma", fma);
-  if (active_isa() >= Isa::avx512 && active_isa() <= Isa::amx) {
+  if (active_isa() == Isa::avx512 || active_isa() == Isa::avx512_bf16) {
     bench::add_case("limit/bf16-dot", [](benchmark::State& state) { bf16(state, bench::bf16_dot_rate); });
   }
   if (active_isa() == Isa::amx) {

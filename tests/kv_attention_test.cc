@@ -134,8 +134,10 @@ void expect_like_plain(const KvCache& cache, std::int64_t sequence, const ConstT
   const double u = q.dtype() == DType::f64 || out.dtype() == DType::f64 ? 0x1p-50 : 0x1p-24;
   const double scale = options.scale != 0 ? std::abs(options.scale) : 1 / std::sqrt(static_cast<double>(q.size('D')));
   const double size = scale * largest_of(queries) * largest_of(keys) * static_cast<double>(q.size('D'));
-  // Pairs of bfloat16: what is cached is exact, but turned queries and weights are rounded.
-  const double paired = may_multiply_pairs(q.dtype()) ? 2 * largest_of(values) * 0x1p-8 * (1 + size) : 0;
+  // Pairs of bfloat16: what is cached is exact, but turned queries and weights are rounded; errors add up like the root of their
+  // number.
+  const double root = std::sqrt(static_cast<double>(q.size('D')));
+  const double paired = may_multiply_pairs(q.dtype()) ? largest_of(values) * 0x1p-8 * (1 + size / root) : 0;
   const double bound = paired + out_bound(u, q.size('D'), size, cache.num_tokens(sequence), largest_of(values));
   for (std::int64_t s = 0; s < q.size('S'); ++s) {
     for (std::int64_t h = 0; h < q.size('H'); ++h) {

@@ -59,7 +59,8 @@ struct CosSin {
   Vec cos, sin;
 };
 
-/// Of the angle, from two polynomials in z = rest * rest: sin(2 pi rest) = rest * sin_over_rest, cos(2 pi rest) = 1 + z * cos_over_z.
+/// Of the angle, from two polynomials in z = rest * rest: sin(2 pi rest) = rest * sin_over_rest, cos(2 pi rest) = 1 + z *
+/// cos_over_z.
 HWY_INLINE CosSin turned(const Reduced& angle, Vec z, Vec sin_over_rest, Vec cos_over_z, Vec amplitude) {
   const Doubles d;
   // The sign of both changes after two quarters.
