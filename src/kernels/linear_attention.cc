@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "base/round_up.h"
 #include "kernels/exp-inl.h"
 #include "kernels/pairs-inl.h"
 #include "kernels/unroll-inl.h"
@@ -22,8 +23,6 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 template <class T>
 constexpr std::int64_t lanes = static_cast<std::int64_t>(hn::MaxLanes(Tag<T>()));
-
-constexpr std::int64_t round_up(std::int64_t n, std::int64_t unit) noexcept { return (n + unit - 1) / unit * unit; }
 
 /// The lanes of a vector from `from` on that belong to `length` numbers; the others are 0.
 template <class T>
