@@ -13,16 +13,10 @@
 #include "rotary/frequencies.hpp"
 #include "rotary/isa.hpp"
 #include "rotary/rotation.hpp"
+#include "support/turning.h"
 
 namespace rotary {
 namespace {
-
-Rotation turning(std::vector<double> inv_freq, double amplitude = 1) {
-  return Rotation({.head_dim = 2 * static_cast<std::int64_t>(inv_freq.size()),
-                   .pairing_in = Pairing::half,
-                   .inv_freq = std::move(inv_freq),
-                   .amplitude = amplitude});
-}
 
 Rotation rope(double base, std::int64_t rotary_dim, double amplitude = 1) {
   return turning(default_frequencies(base, rotary_dim).inv_freq, amplitude);
