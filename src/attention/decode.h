@@ -48,7 +48,8 @@ class DecodeTasks {
   const AttentionProblem& p_;
   DecodeShape shape_;
   std::int64_t group_heads_, groups_per_sequence_, num_groups_;  // KV heads of one sequence that are done together
-  bool fit_, in_parts_;  // a task for every part, where there are few groups for many threads
+  bool fit_;
+  bool in_parts_;  // a task for every part, where there are few groups for many threads
   std::int64_t num_workers_, worker_bytes_, sums_bytes_ = 0;
 };
 

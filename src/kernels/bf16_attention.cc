@@ -13,7 +13,6 @@ const AttentionKernels<float>* bf16_attention_kernels() noexcept { return nullpt
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 
 #include "base/round_up.h"
 #include "kernels/products.h"
