@@ -80,7 +80,7 @@ class Chunks {
       each_chunk(begin, end, row, heads, state, [&](std::int64_t first, std::int64_t count) {
         load_keys(first, count);
         if (is_causal) attend_queries(first, count, true);
-        join(count);
+        join(first, count);
       });
     });
     each_block(is_causal ? 0 : sequence.num_queries, [&](std::int64_t begin, std::int64_t end) {
@@ -176,8 +176,8 @@ class Chunks {
     const std::int64_t token = sequence_.first_query + first, heads = p_.heads_per_kv_head();
     for (std::int64_t head = kv_head_ * heads; head < (kv_head_ + 1) * heads; ++head) {
       const LinearFeatures<T> queries = query_rows_.load({sequence_.row, token, head, count});
-      RowsAhead ahead[4];
-      const int num_ahead = list_ahead(first + count, head, ahead);
+      RowsAhead ahead[2];
+      list_queries_ahead(first + count, head, ahead);
       find_divisors(queries, count, with_chunk);
       const Rows out = place_of_results(token, head);
       const T* const factors = kernels_.reciprocals(divisors_.get(), count, factors_.get()) ? factors_.get() : nullptr;
@@ -194,7 +194,7 @@ class Chunks {
                          .out_step = out.step,
                          .adds = false,
                          .ahead = ahead,
-                         .num_ahead = num_ahead};
+                         .num_ahead = 2};
       if (with_chunk && gated_) {
         products_.multiply(product);
         pass_gates_to_rows(count, out);
@@ -220,15 +220,18 @@ class Chunks {
     return place != nullptr ? Rows{place, out_rows_.token_step()} : Rows{out_.get(), p_.value_dim};
   }
 
-  /// What the chunk at `next` of the sequence will read and write.
-  int list_ahead(std::int64_t next, std::int64_t head, RowsAhead* ahead) const noexcept {
+  /// What the chunk at `next` of the sequence will read and write for a query head.
+  void list_queries_ahead(std::int64_t next, std::int64_t head, RowsAhead* ahead) const noexcept {
     const std::int64_t count = std::min(size_, sequence_.num_queries - next), query = sequence_.first_query + next;
     ahead[0] = query_rows_.ahead({sequence_.row, query, head, count});
     ahead[1] = out_rows_.ahead(sequence_.row, query, head, count);
-    if (!p_.is_causal || head % p_.heads_per_kv_head() != 0) return 2;
-    ahead[2] = key_rows_.ahead({sequence_.row, sequence_.first_key + next, kv_head_, count});
-    ahead[3] = value_rows_.ahead(sequence_.row, sequence_.first_key + next, kv_head_, count);
-    return 4;
+  }
+
+  /// And for the KV head.
+  void list_keys_ahead(std::int64_t next, RowsAhead* ahead) const noexcept {
+    const std::int64_t count = std::min(size_, sequence_.num_keys - next), key = sequence_.first_key + next;
+    ahead[0] = key_rows_.ahead({sequence_.row, key, kv_head_, count});
+    ahead[1] = value_rows_.ahead(sequence_.row, key, kv_head_, count);
   }
 
   void find_divisors(const LinearFeatures<T>& queries, std::int64_t count, bool with_chunk) noexcept {
@@ -281,8 +284,10 @@ class Chunks {
   }
 
   /// The keys of the chunk join the sums.
-  void join(std::int64_t count) {
+  void join(std::int64_t first, std::int64_t count) {
     if (gated_) pass_gates(count);
+    RowsAhead ahead[2];
+    list_keys_ahead(first + count, ahead);
     products_.multiply({.rows = p_.a_width,
                         .inner = count,
                         .columns = p_.value_dim,
@@ -291,7 +296,9 @@ class Chunks {
                         .y = v_,
                         .y_step = p_.value_dim,
                         .out = sums_.numerator,
-                        .out_step = p_.value_dim});
+                        .out_step = p_.value_dim,
+                        .ahead = ahead,
+                        .num_ahead = 2});
     std::copy_n(denominators_.get() + (count - 1) * p_.c_width, p_.c_width, sums_.denominator);
     std::copy_n(magnitudes_.get() + (count - 1) * p_.m_width, p_.m_width, sums_.magnitude);
   }

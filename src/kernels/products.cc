@@ -60,7 +60,7 @@ class NextLines {
     }
     if (rows_ == end_) return lines_ = {reinterpret_cast<std::uintptr_t>(this), 0, ~std::uintptr_t{0}};
     const std::uintptr_t line = rows_->first + static_cast<std::uintptr_t>(row_++ * rows_->step_bytes);
-    return lines_ = {line, 256, line + static_cast<std::uintptr_t>(rows_->row_bytes)};
+    return lines_ = {line, 128, line + static_cast<std::uintptr_t>(rows_->row_bytes)};
   }
 
  private:
@@ -69,9 +69,9 @@ class NextLines {
   Lines lines_ = {};
 };
 
-/// Four lines, maybe some past the end of a row: counting each would cost more.
+/// Two lines, maybe one past the end of a row: counting each would cost more.
 HWY_INLINE void fetch(Lines& lines, NextLines& ahead) {
-  unroll<4>([&](auto i) ROTARY_LAMBDA {
+  unroll<2>([&](auto i) ROTARY_LAMBDA {
     // NOLINTNEXTLINE(performance-no-int-to-ptr): see RowsAhead
     __builtin_prefetch(reinterpret_cast<const void*>(lines.next + 64 * i), 0, 2);
   });
