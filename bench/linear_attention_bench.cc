@@ -19,6 +19,9 @@ namespace {
 using bench::LinearMethod;
 using bench::width;
 
+/// 220 ns per token and head of RoFormer, where a core multiplies and adds at 179 GFLOP/s.
+constexpr double prefill_target = 100 * (4.0 * width * width + 17 * 2 * width) / (220 * 179.0);
+
 void prefill(benchmark::State& state, const char* name, std::int64_t length, std::int64_t chunk_size, std::int64_t heads) {
   LinearMethod method(name);
   const bench::Inputs inputs(heads, length);
@@ -28,7 +31,7 @@ void prefill(benchmark::State& state, const char* name, std::int64_t length, std
   bench::measure_computing(state, {.call = [&] { inputs.attend(method.options); },
                                    .operations = static_cast<double>(tokens) * operations,
                                    .bytes = static_cast<double>(tokens * 4 * width) * sizeof(float),
-                                   .target = 58});
+                                   .target = prefill_target});
 }
 
 void step(benchmark::State& state, std::int64_t heads) {
@@ -59,11 +62,11 @@ void add_prefill(const char* method, std::int64_t length, std::int64_t chunk_siz
 }
 
 const bool added = [] {
-  for (const std::int64_t length : {256, 1024, 8192, 65536}) add_prefill("roformer", length, 32, 8);
-  add_prefill("roformer", 1 << 20, 32, 1);
-  for (const std::int64_t chunk_size : {16, 64}) add_prefill("roformer", 8192, chunk_size, 8);
-  for (const char* method : {"elu", "cosformer", "performer"}) add_prefill(method, 8192, 32, 8);
-  add_prefill("taylor2", 8192, 32, 1);
+  for (const std::int64_t length : {256, 1024, 8192, 65536}) add_prefill("roformer", length, 16, 8);
+  add_prefill("roformer", 1 << 20, 16, 1);
+  for (const std::int64_t chunk_size : {32, 64}) add_prefill("roformer", 8192, chunk_size, 8);
+  for (const char* method : {"elu", "cosformer", "performer"}) add_prefill(method, 8192, 16, 8);
+  add_prefill("taylor2", 8192, 16, 1);
   for (const std::int64_t heads : {1, 8, 64})
     bench::add_case(bench::title("linear-step", heads), [=](benchmark::State& state) { step(state, heads); });
   return true;

@@ -20,7 +20,7 @@ SHOWN = [
     (r"rotate/(float32)/half/SHD/table/(4096)", "rotate {0}, {1}"),
     (r"shift/(float32)/half/(4096)", "shift {0}, {1}"),
     (r"decode/(float32|bfloat16)/(g[48])/(32768)", "decode {0}, {1}, {2}"),
-    (r"linear/(roformer)/(8192)/32/8", "linear attention, {1}"),
+    (r"linear/(roformer)/(8192)/16/8", "linear attention, {1}"),
     (r"linear-step/(8)", "linear step"),
     (r"prefill/(float32)/(d128)/(512|8192)/1", "prefill {0}, {1}, {2}"),
     (r"prefill/(float32)/(d64)/(2048)/1", "prefill {0}, {1}, {2}"),

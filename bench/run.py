@@ -37,7 +37,7 @@ QUICK = [
     r"decode/(float32|bfloat16)/g4/(1024|32768)",
     r"decode/bfloat16/g8/32768",
     r"backward/(float32|bfloat16)/d128/2048/1",
-    r"linear/roformer/8192/32/8",
+    r"linear/roformer/8192/16/8",
     r"linear-step/8",
 ]
 # Of instruction sets that are not the best of the machine:

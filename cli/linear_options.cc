@@ -77,7 +77,7 @@ void LinearOptions::add_to(CLI::App& app) {
       "--decay", [this](const std::string& list) { decay = decays_of(list); },
       "What a token leaves of each earlier key, above 0 and at most 1: one number, or one per KV\n"
       "head, with commas (default: 1; retention: RetNet's, 1 - 2^(-5 - h) of KV head h)"));
-  with_linear(app.add_option("--chunk", chunk_size, "Tokens that are multiplied together (default: 32)"))
+  with_linear(app.add_option("--chunk", chunk_size, "Tokens that are multiplied together (default: 16)"))
       ->check(at_least(1));
   with_linear(app.add_flag("--json", json, "Print the report as JSON"));
 }

@@ -45,7 +45,7 @@ struct LinearOptions {
   std::string projection;
   double M = 0;
   std::vector<double> decay;
-  std::int64_t chunk_size = 32;
+  std::int64_t chunk_size = LinearAttentionOptions{}.chunk_size;
   bool json = false;
 
   void add_to(CLI::App& app);

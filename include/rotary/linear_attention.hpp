@@ -137,7 +137,7 @@ struct LinearAttentionOptions {
   ConstTensorView decay = {};
   /// Read, and left with the keys of this call added. Without is_causal queries see them all.
   LinearState* state = nullptr;
-  std::int64_t chunk_size = 32;  ///< tokens that are computed together, 1 to 1024; changes nothing but rounding and speed
+  std::int64_t chunk_size = 16;  ///< tokens that are computed together, 1 to 1024; changes nothing but rounding and speed
   Executor* executor = nullptr;
 };
 
