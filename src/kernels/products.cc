@@ -39,13 +39,13 @@ constexpr int block_rows = 8;
 constexpr int block_rows = 4;
 #endif
 
-/// The lines to fetch next, and when to ask for others.
+/// The lines to fetch next: pairs of them, one after the other. Maybe one past the end of a row: counting each would cost more.
 struct Lines {
-  std::uintptr_t next, step, end;
+  std::uintptr_t next;
+  std::int64_t pairs;
 };
 
-/// What is still to be fetched of some rows; after that one line that is at hand, again and again. LinesAhead counts every line
-/// and stops: too much to do within these loops.
+/// What is still to be fetched of some rows. LinesAhead counts every line: too much to do within these loops.
 class NextLines {
  public:
   NextLines(const RowsAhead* rows, int count) : rows_(rows), end_(rows + count) { next(); }
@@ -58,9 +58,9 @@ class NextLines {
       ++rows_;
       row_ = 0;
     }
-    if (rows_ == end_) return lines_ = {reinterpret_cast<std::uintptr_t>(this), 0, ~std::uintptr_t{0}};
+    if (rows_ == end_) return lines_ = {0, 0};
     const std::uintptr_t line = rows_->first + static_cast<std::uintptr_t>(row_++ * rows_->step_bytes);
-    return lines_ = {line, 128, line + static_cast<std::uintptr_t>(rows_->row_bytes)};
+    return lines_ = {line, (rows_->row_bytes + 127) / 128};
   }
 
  private:
@@ -69,14 +69,14 @@ class NextLines {
   Lines lines_ = {};
 };
 
-/// Two lines, maybe one past the end of a row: counting each would cost more.
 HWY_INLINE void fetch(Lines& lines, NextLines& ahead) {
+  if (lines.pairs == 0) return;
   unroll<2>([&](auto i) ROTARY_LAMBDA {
     // NOLINTNEXTLINE(performance-no-int-to-ptr): see RowsAhead
     __builtin_prefetch(reinterpret_cast<const void*>(lines.next + 64 * i), 0, 2);
   });
-  lines.next += lines.step;
-  if (lines.next >= lines.end) lines = ahead.next();
+  lines.next += 128;
+  if (--lines.pairs == 0) lines = ahead.next();
 }
 
 /// Sums of `rows` rows and `vectors` vectors of columns, which stay in registers.
@@ -148,18 +148,19 @@ HWY_INLINE void multiply_block(const Product<T>& p, std::int64_t row, std::int64
 
 /// Some columns of all blocks of rows, so that what is read of y is at hand for the next rows. A function by itself, and `p` a
 /// copy: what no store can change stays in registers from block to block.
-template <int vectors, class D, class T>
+template <int rows, int vectors, class D, class T>
 HWY_NOINLINE void multiply_columns(const Product<T> p, std::int64_t column, NextLines& ahead) {
-  for (std::int64_t row = 0; row + block_rows <= p.rows; row += block_rows) {
-    const std::int64_t end = p.up_to_diagonal ? row + block_rows : p.columns;
+  const std::int64_t last = p.rows / block_rows * block_rows;
+  for (std::int64_t row = 0; row < last; row += rows) {
+    const std::int64_t end = p.up_to_diagonal ? row + rows : p.columns;
     if (column >= end) continue;
-    if constexpr (vectors > 1) {
+    if constexpr (vectors == 2) {
       if (column + lanes<D> >= end) {
-        multiply_block<block_rows, 1, D>(p, row, column, ahead);
+        multiply_block<rows, 1, D>(p, row, column, ahead);
         continue;
       }
     }
-    multiply_block<block_rows, vectors, D>(p, row, column, ahead);
+    multiply_block<rows, vectors, D>(p, row, column, ahead);
   }
 }
 
@@ -167,10 +168,13 @@ template <class T>
 HWY_INLINE void multiply_blocks(const Product<T>& p, NextLines& ahead) {
   constexpr std::int64_t whole = lanes<Whole<T>>, part = lanes<Short<T>>;
   std::int64_t column = 0;
-  for (; column + 2 * whole <= p.columns; column += 2 * whole) multiply_columns<2, Whole<T>>(p, column, ahead);
-  for (; column + whole <= p.columns; column += whole) multiply_columns<1, Whole<T>>(p, column, ahead);
-  for (; column + part <= p.columns; column += part) multiply_columns<1, Short<T>>(p, column, ahead);
-  for (; column < p.columns; ++column) multiply_columns<1, Single<T>>(p, column, ahead);
+  for (; p.adds && column + 4 * whole <= p.columns; column += 4 * whole) {
+    multiply_columns<block_rows / 2, 4, Whole<T>>(p, column, ahead);
+  }
+  for (; column + 2 * whole <= p.columns; column += 2 * whole) multiply_columns<block_rows, 2, Whole<T>>(p, column, ahead);
+  for (; column + whole <= p.columns; column += whole) multiply_columns<block_rows, 1, Whole<T>>(p, column, ahead);
+  for (; column + part <= p.columns; column += part) multiply_columns<block_rows, 1, Short<T>>(p, column, ahead);
+  for (; column < p.columns; ++column) multiply_columns<block_rows, 1, Single<T>>(p, column, ahead);
 }
 
 template <class T>
