@@ -54,9 +54,10 @@ class Chunks {
         gated_(!problem.decay.empty() || map.in_exponents()),
         query_angles_(angle_block<T>(problem, problem.q_angles, block_)),
         key_angles_(problem.same_positions ? std::nullopt : angle_block<T>(problem, problem.k_angles, block_)),
-        buffers_(problem, map, size_),
-        query_rows_(problem, map, problem.q, angles(query_angles_), buffers_),
-        key_rows_(problem, map, problem.k, angles(problem.same_positions ? query_angles_ : key_angles_), buffers_),
+        query_buffers_(problem, map, size_),
+        key_buffers_(problem, map, size_),
+        query_rows_(problem, map, problem.q, angles(query_angles_), query_buffers_),
+        key_rows_(problem, map, problem.k, angles(problem.same_positions ? query_angles_ : key_angles_), key_buffers_),
         value_rows_(problem.v),
         out_rows_(problem.out),
         b_(aligned_array<T>(problem.a_width * step_)),
@@ -64,8 +65,7 @@ class Chunks {
         out_(aligned_array<T>(size_ * problem.value_dim)),
         scores_(aligned_array<T>(size_ * step_)),
         gates_(aligned_array<T>(size_)),
-        denominators_(aligned_array<T>(size_ * problem.c_width)),
-        magnitudes_(aligned_array<T>(size_ * problem.m_width)),
+        room_for_dots_(aligned_array<T>(running_room<T>(size_))),
         divisors_(aligned_array<T>(size_)),
         factors_(aligned_array<T>(size_)),
         bounds_(aligned_array<T>(size_)),
@@ -125,21 +125,17 @@ class Chunks {
     decay_ = p_.decay.empty() ? T{1} : static_cast<T>(p_.decay[static_cast<std::size_t>(kv_head)]);
   }
 
-  /// Features, values, the gate of each key, and the sums of the denominator up to each key.
+  /// Features, values and the gate of each key.
   void load_keys(std::int64_t first, std::int64_t count) {
     const std::int64_t token = sequence_.first_key + first;
     const bool* const present = find_padding(token, count);
     T before = *sums_.log_scale;
     std::fill_n(gates_.get(), gated_ ? count : 0, before);
-    const LinearFeatures<T> keys =
-        key_rows_.load({sequence_.row, token, kv_head_, count}, present, sums_.log_scale, gates_.get());
+    keys_ = key_rows_.load({sequence_.row, token, kv_head_, count}, present, sums_.log_scale, gates_.get());
     if (gated_) {
       for (std::int64_t i = 0; i < count; ++i) before = make_gate(gates_[i], before, present == nullptr || present[i]);
     }
-    products_.transpose(keys.a, count, p_.a_width, b_.get(), step_);
-    const T* const gates = gated_ ? gates_.get() : nullptr;
-    kernels_.add_up({count, p_.c_width, keys.c, gates, sums_.denominator, denominators_.get()});
-    kernels_.add_up({count, p_.m_width, keys.m, gates, sums_.magnitude, magnitudes_.get()});
+    products_.transpose(keys_.a, count, p_.a_width, b_.get(), step_);
     load_values(token, count, present);
   }
 
@@ -178,9 +174,8 @@ class Chunks {
       const LinearFeatures<T> queries = query_rows_.load({sequence_.row, token, head, count});
       RowsAhead ahead[2];
       list_queries_ahead(first + count, head, ahead);
-      find_divisors(queries, count, with_chunk);
+      const T* const factors = find_divisors(queries, count, with_chunk) ? factors_.get() : nullptr;
       const Rows out = place_of_results(token, head);
-      const T* const factors = kernels_.reciprocals(divisors_.get(), count, factors_.get()) ? factors_.get() : nullptr;
       if (with_chunk) find_scores(queries.a, count);
       const LowerProduct<T> of_chunk{scores_.get(), step_, v_, p_.value_dim};
       Product<T> product{.rows = count,
@@ -234,22 +229,38 @@ class Chunks {
     ahead[1] = value_rows_.ahead(sequence_.row, key, kv_head_, count);
   }
 
-  void find_divisors(const LinearFeatures<T>& queries, std::int64_t count, bool with_chunk) noexcept {
+  /// Whether the divisors have `factors_`, to multiply by instead.
+  bool find_divisors(const LinearFeatures<T>& queries, std::int64_t count, bool with_chunk) noexcept {
     if (p_.normalizer == Normalizer::none) {
       std::fill_n(divisors_.get(), count, T{1});
+      std::fill_n(factors_.get(), count, T{1});
       report_.num_rows += count;
-      return;
+      return true;
     }
-    const T* const denominator = with_chunk ? denominators_.get() : sums_.denominator;
-    kernels_.dots({count, p_.c_width, queries.c, denominator, with_chunk ? p_.c_width : 0, divisors_.get()});
-    if (p_.m_width > 0) {
-      const T* const magnitude = with_chunk ? magnitudes_.get() : sums_.magnitude;
-      kernels_.dots({count, p_.m_width, queries.m, magnitude, with_chunk ? p_.m_width : 0, bounds_.get()});
+    dots(queries.c, keys_.c, p_.c_width, sums_.denominator, count, with_chunk, divisors_.get());
+    const bool bounded = p_.m_width > 0;
+    if (bounded) dots(queries.m, keys_.m, p_.m_width, sums_.magnitude, count, with_chunk, bounds_.get());
+    const bool multiplies = kernels_.reciprocals(divisors_.get(), count, factors_.get());
+    if (multiplies && !bounded) {  // as checked_divisor() would
+      report_.num_rows += count;
+      report_.num_negative_denominators +=
+          std::count_if(divisors_.get(), divisors_.get() + count, [](T x) { return x < 0; });
+      return true;
     }
     for (std::int64_t i = 0; i < count; ++i) {
-      divisors_[i] = checked_divisor(divisors_[i], p_.m_width > 0 ? bounds_[i] : std::abs(divisors_[i]), report_);
+      divisors_[i] = checked_divisor(divisors_[i], bounded ? bounds_[i] : std::abs(divisors_[i]), report_);
     }
+    return multiplies && kernels_.reciprocals(divisors_.get(), count, factors_.get());
   }
+
+  /// Of queries with the sum before the chunk, or with that up to each key of it.
+  void dots(const T* queries, const T* keys, std::int64_t width, const T* before, std::int64_t count, bool with_chunk,
+            T* out) noexcept {
+    if (with_chunk) kernels_.running_dots({count, width, queries, before, keys, gates(), room_for_dots_.get(), out});
+    else kernels_.dots({count, width, queries, before, 0, out});
+  }
+
+  const T* gates() const noexcept { return gated_ ? gates_.get() : nullptr; }
 
   /// tril(A B^T), each under the gates from its key to its query.
   void find_scores(const T* a, std::int64_t count) noexcept {
@@ -299,8 +310,8 @@ class Chunks {
                         .out_step = p_.value_dim,
                         .ahead = ahead,
                         .num_ahead = 2});
-    std::copy_n(denominators_.get() + (count - 1) * p_.c_width, p_.c_width, sums_.denominator);
-    std::copy_n(magnitudes_.get() + (count - 1) * p_.m_width, p_.m_width, sums_.magnitude);
+    kernels_.add_up({count, p_.c_width, keys_.c, gates(), sums_.denominator});
+    kernels_.add_up({count, p_.m_width, keys_.m, gates(), sums_.magnitude});
   }
 
   /// Through the gates after each key go its value, and through all of them the sums.
@@ -325,15 +336,16 @@ class Chunks {
   std::int64_t block_;  // tokens whose angles are at hand while heads come by
   bool gated_;
   std::optional<AngleBlock<T>> query_angles_, key_angles_;
-  LinearBuffers<T> buffers_;  // of keys, and then of queries
+  LinearBuffers<T> query_buffers_, key_buffers_;
   LinearRows<T> query_rows_, key_rows_;
   TensorRows<ConstTensorView> value_rows_;
   TensorRows<TensorView> out_rows_;
   AlignedArray<T> b_;             // a column per key
   AlignedArray<T> values_, out_;  // a row per token
-  const T* v_ = nullptr;          // the values, in place or copied
+  LinearFeatures<T> keys_ = {};
+  const T* v_ = nullptr;  // the values, in place or copied
   AlignedArray<T> scores_, gates_;
-  AlignedArray<T> denominators_, magnitudes_;  // sums up to each key of the chunk
+  AlignedArray<T> room_for_dots_;
   AlignedArray<T> divisors_, factors_, bounds_;
   std::unique_ptr<bool[]> present_;
   LinearAttentionReport report_;

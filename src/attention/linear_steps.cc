@@ -62,8 +62,8 @@ class Steps {
   void step(const LinearSequence& sequence, std::int64_t kv_head, std::int64_t count, const LinearSums<T>& sums) {
     const std::int64_t heads = p_.heads_per_kv_head();
     const LinearFeatures<T> keys = key_rows_.load({sequence.row, sequence.first_key, kv_head, 1, count});
-    kernels_.add_up({1, count * p_.c_width, keys.c, nullptr, sums.denominator, sums.denominator});
-    kernels_.add_up({1, count * p_.m_width, keys.m, nullptr, sums.magnitude, sums.magnitude});
+    kernels_.add_up({1, count * p_.c_width, keys.c, nullptr, sums.denominator});
+    kernels_.add_up({1, count * p_.m_width, keys.m, nullptr, sums.magnitude});
     const RowRange rows{sequence.row, sequence.first_query, kv_head * heads, 1, count * heads};
     const LinearFeatures<T> queries = query_rows_.load(rows);
     for (std::int64_t i = 0; i < count; ++i) {

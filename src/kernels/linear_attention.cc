@@ -8,9 +8,11 @@
 #include <hwy/highway.h>
 
 #include <algorithm>
+#include <type_traits>
 
 #include "base/round_up.h"
 #include "kernels/exp-inl.h"
+#include "kernels/lane_sums-inl.h"
 #include "kernels/pairs-inl.h"
 #include "kernels/unroll-inl.h"
 
@@ -162,49 +164,64 @@ void exp_below(T largest, T* x, std::int64_t length) noexcept {
 
 // ---- denominators ----
 
-/// Of `vectors` vectors of features from the given one on: chains of additions side by side.
-template <int vectors, class T>
-HWY_INLINE void add_up_features(const RunningSums<T>& sums, std::int64_t f) {
-  const Tag<T> d;
-  const T* x = sums.x + f;
-  T* out = sums.out + f;
-  Vec<T> sum[vectors];
-  unroll<vectors>([&](auto v) ROTARY_LAMBDA { sum[v] = hn::LoadU(d, sums.before + f + v * lanes<T>); });
-  for (std::int64_t i = 0; i < sums.rows; ++i, x += sums.width, out += sums.width) {
-    unroll<vectors>([&](auto v) ROTARY_LAMBDA {
-      const Vec<T> more = hn::LoadU(d, x + v * lanes<T>);
-      sum[v] = sums.gates == nullptr ? hn::Add(sum[v], more) : hn::MulAdd(sum[v], hn::Set(d, sums.gates[i]), more);
-      hn::StoreU(sum[v], d, out + v * lanes<T>);
-    });
+/// Where vectors of features lie: whole ones, or one that is the rest of a row.
+template <class T>
+struct WholeVectors {
+  HWY_INLINE Vec<T> load(const T* from) const { return hn::LoadU(Tag<T>(), from); }
+  HWY_INLINE void store(Vec<T> v, T* to) const { hn::StoreU(v, Tag<T>(), to); }
+};
+template <class T>
+struct RestOfVector {
+  std::int64_t length;
+
+  HWY_INLINE Vec<T> load(const T* from) const { return load_rest(from, length); }
+  HWY_INLINE void store(Vec<T> v, T* to) const {
+    HWY_ALIGN T rest[hn::MaxLanes(Tag<T>())];
+    hn::Store(v, Tag<T>(), rest);
+    std::copy_n(rest, length, to);
   }
+};
+
+/// f(place, count, first): the vectors of a row, `count` at a time.
+template <class T, class F>
+HWY_INLINE void each_vectors(std::int64_t width, const F& f) {
+  std::int64_t first = 0;
+  for (; first + 4 * lanes<T> <= width; first += 4 * lanes<T>) {
+    f(WholeVectors<T>(), std::integral_constant<int, 4>(), first);
+  }
+  for (; first + lanes<T> <= width; first += lanes<T>) f(WholeVectors<T>(), std::integral_constant<int, 1>(), first);
+  if (first < width) f(RestOfVector<T>{width - first}, std::integral_constant<int, 1>(), first);
+}
+
+/// g sum + more; no gates: sum + more.
+template <class T>
+HWY_INLINE Vec<T> joined(Vec<T> sum, Vec<T> more, const T* gates, std::int64_t row) {
+  return gates == nullptr ? hn::Add(sum, more) : hn::MulAdd(sum, hn::Set(Tag<T>(), gates[row]), more);
 }
 
 template <class T>
-void add_up(const RunningSums<T>& sums) noexcept {
-  std::int64_t f = 0;
-  for (; f + 4 * lanes<T> <= sums.width; f += 4 * lanes<T>) add_up_features<4>(sums, f);
-  for (; f + lanes<T> <= sums.width; f += lanes<T>) add_up_features<1>(sums, f);
-  for (; f < sums.width; ++f) {
-    T sum = sums.before[f];
-    for (std::int64_t i = 0; i < sums.rows; ++i) {
-      if (sums.gates != nullptr) sum *= sums.gates[i];
-      sums.out[i * sums.width + f] = sum += sums.x[i * sums.width + f];
+void add_up(const RowsToAdd<T>& rows) noexcept {
+  each_vectors<T>(rows.width, [&](auto place, auto count, std::int64_t first) ROTARY_LAMBDA {
+    Vec<T> sum[count];
+    unroll<count>([&](auto v) ROTARY_LAMBDA { sum[v] = place.load(rows.sum + first + v * lanes<T>); });
+    const T* x = rows.x + first;
+    for (std::int64_t i = 0; i < rows.rows; ++i, x += rows.width) {
+      unroll<count>([&](auto v) ROTARY_LAMBDA { sum[v] = joined<T>(sum[v], place.load(x + v * lanes<T>), rows.gates, i); });
     }
-  }
+    unroll<count>([&](auto v) ROTARY_LAMBDA { place.store(sum[v], rows.sum + first + v * lanes<T>); });
+  });
 }
 
 template <class T>
 HWY_INLINE T dot(const T* x, const T* y, std::int64_t width) {
-  const Tag<T> d;
-  Vec<T> sum = hn::Zero(d), other = sum;
-  std::int64_t f = 0;
-  for (; f + 2 * lanes<T> <= width; f += 2 * lanes<T>) {
-    sum = hn::MulAdd(hn::LoadU(d, x + f), hn::LoadU(d, y + f), sum);
-    other = hn::MulAdd(hn::LoadU(d, x + f + lanes<T>), hn::LoadU(d, y + f + lanes<T>), other);
-  }
-  for (; f + lanes<T> <= width; f += lanes<T>) sum = hn::MulAdd(hn::LoadU(d, x + f), hn::LoadU(d, y + f), sum);
-  if (f < width) other = hn::MulAdd(load_rest(x + f, width - f), load_rest(y + f, width - f), other);
-  return hn::GetLane(hn::SumOfLanes(d, hn::Add(sum, other)));
+  Vec<T> sum = hn::Zero(Tag<T>());
+  each_vectors<T>(width, [&](auto place, auto count, std::int64_t first) ROTARY_LAMBDA {
+    unroll<count>([&](auto v) ROTARY_LAMBDA {
+      const std::int64_t f = first + v * lanes<T>;
+      sum = hn::MulAdd(place.load(x + f), place.load(y + f), sum);
+    });
+  });
+  return sum_of_lanes<T>(sum);
 }
 
 template <class T>
@@ -214,19 +231,44 @@ void dots(const RowDots<T>& rows) noexcept {
   }
 }
 
+/// A vector of products per row, and then their sums, many rows at once.
+template <class T>
+void running_dots(const RunningDots<T>& dots) noexcept {
+  const Tag<T> d;
+  T* const products = dots.room;
+  std::fill_n(products, dots.rows * lanes<T>, T{0});
+  each_vectors<T>(dots.width, [&](auto place, auto count, std::int64_t first) ROTARY_LAMBDA {
+    Vec<T> sum[count];
+    unroll<count>([&](auto v) ROTARY_LAMBDA { sum[v] = place.load(dots.before + first + v * lanes<T>); });
+    const T *x = dots.x + first, *more = dots.more + first;
+    for (std::int64_t i = 0; i < dots.rows; ++i, x += dots.width, more += dots.width) {
+      Vec<T> product = hn::Load(d, products + i * lanes<T>);
+      unroll<count>([&](auto v) ROTARY_LAMBDA {
+        sum[v] = joined<T>(sum[v], place.load(more + v * lanes<T>), dots.gates, i);
+        product = hn::MulAdd(place.load(x + v * lanes<T>), sum[v], product);
+      });
+      hn::Store(product, d, products + i * lanes<T>);
+    }
+  });
+  std::int64_t row = 0;
+  for (; row + lanes<T> <= dots.rows; row += lanes<T>)
+    hn::StoreU(sums_of_lanes(products + row * lanes<T>), d, dots.out + row);
+  for (; row < dots.rows; ++row) dots.out[row] = sum_of_lanes<T>(hn::Load(d, products + row * lanes<T>));
+}
+
 /// Whether 1 / divisor is a number like any other.
 template <class T>
 HWY_INLINE bool has_reciprocal(T divisor) {
   constexpr T largest = sizeof(T) == 4 ? T(0x1p125) : T(0x1p1021);
   const T size = divisor < 0 ? -divisor : divisor;
-  return size <= largest && size * largest >= 1;
+  return (size <= largest) & (size * largest >= 1);
 }
 
 template <class T>
 bool reciprocals(const T* divisors, std::int64_t length, T* out) noexcept {
   bool all = true;
   for (std::int64_t i = 0; i < length; ++i) {
-    all = all && has_reciprocal(divisors[i]);
+    all &= has_reciprocal(divisors[i]);
     out[i] = 1 / divisors[i];
   }
   return all;
@@ -259,6 +301,7 @@ const LinearKernels<T>* kernels() noexcept {
                                              exp_below<T>,
                                              add_up<T>,
                                              dots<T>,
+                                             running_dots<T>,
                                              reciprocals<T>,
                                              divide<T>};
   return &table;

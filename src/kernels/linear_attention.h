@@ -5,14 +5,13 @@
 
 namespace rotary {
 
-/// Sums up to each of some rows: out_i = g_i out_(i-1) + x_i. Steps between rows are `width`.
+/// Rows that join a sum one after the other: sum = g_i sum + x_i. Steps between rows are `width`.
 template <class T>
-struct RunningSums {
+struct RowsToAdd {
   std::int64_t rows, width;
   const T* x;
-  const T* gates;   ///< g; nullptr: all 1
-  const T* before;  ///< out_(-1); may be the last row of out
-  T* out;
+  const T* gates;  ///< g; nullptr: all 1
+  T* sum;
 };
 
 /// out_i = x_i . y_i
@@ -24,6 +23,23 @@ struct RowDots {
   std::int64_t y_step;  ///< 0: one row for all
   T* out;
 };
+
+/// out_i = x_i . s_i of sums on their way: s_i = g_i s_(i-1) + more_i. Steps between rows are `width`.
+template <class T>
+struct RunningDots {
+  std::int64_t rows, width;
+  const T* x;
+  const T* before;  ///< s_(-1)
+  const T* more;
+  const T* gates;  ///< g; nullptr: all 1
+  T* room;         ///< for running_room(rows) numbers, at a multiple of 64 bytes
+  T* out;
+};
+
+template <class T>
+constexpr std::int64_t running_room(std::int64_t rows) noexcept {
+  return rows * (64 / static_cast<std::int64_t>(sizeof(T)));
+}
 
 /// out_i = x_i / divisor_i, or 0 where that is 0.
 template <class T>
@@ -66,8 +82,10 @@ struct LinearKernels {
   T (*largest)(const T* x, std::int64_t length, T least) noexcept;
   /// x = exp(x - largest), where no x is above `largest`.
   void (*exp_below)(T largest, T* x, std::int64_t length) noexcept;
-  void (*add_up)(const RunningSums<T>& sums) noexcept;
+  void (*add_up)(const RowsToAdd<T>& rows) noexcept;
+  /// A row's bits are the same in both.
   void (*dots)(const RowDots<T>& dots) noexcept;
+  void (*running_dots)(const RunningDots<T>& dots) noexcept;
   /// out = 1 / divisors. Whether multiplying by each of them is what `divide` would do.
   bool (*reciprocals)(const T* divisors, std::int64_t length, T* out) noexcept;
   void (*divide)(const RowsToDivide<T>& rows) noexcept;
