@@ -53,11 +53,12 @@ class Chunks {
                    : tokens_of_block(problem.rotation->num_pairs(), size_, longest(problem.sequences))),
         gated_(!problem.decay.empty() || map.in_exponents()),
         query_angles_(angle_block<T>(problem, problem.q_angles, block_)),
-        key_angles_(problem.same_positions ? std::nullopt : angle_block<T>(problem, problem.k_angles, block_)),
+        key_angles_(problem.same_positions ? std::nullopt : angle_block<T>(problem, problem.k_angles(), block_)),
         query_buffers_(problem, map, size_),
         key_buffers_(problem, map, size_),
-        query_rows_(problem, map, problem.q, angles(query_angles_), query_buffers_),
-        key_rows_(problem, map, problem.k, angles(problem.same_positions ? query_angles_ : key_angles_), key_buffers_),
+        query_rows_(problem, map, problem.q, angles(query_angles_), query_buffers_.buffers),
+        key_rows_(problem, map, problem.k, angles(problem.same_positions ? query_angles_ : key_angles_),
+                  key_buffers_.buffers),
         value_rows_(problem.v),
         out_rows_(problem.out),
         b_(aligned_array<T>(problem.a_width * step_)),
@@ -336,7 +337,7 @@ class Chunks {
   std::int64_t block_;  // tokens whose angles are at hand while heads come by
   bool gated_;
   std::optional<AngleBlock<T>> query_angles_, key_angles_;
-  LinearBuffers<T> query_buffers_, key_buffers_;
+  OwnLinearBuffers<T> query_buffers_, key_buffers_;
   LinearRows<T> query_rows_, key_rows_;
   TensorRows<ConstTensorView> value_rows_;
   TensorRows<TensorView> out_rows_;

@@ -26,7 +26,7 @@ class Gradients {
         sums_(sums),
         gradients_(gradients),
         query_rows_(problem, map, problem.q, problem.q_angles),
-        key_rows_(problem, map, problem.k, problem.k_angles),
+        key_rows_(problem, map, problem.k, problem.k_angles()),
         value_rows_(problem.v),
         dout_rows_(views.dout),
         dq_rows_(views.dq),

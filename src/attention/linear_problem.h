@@ -29,8 +29,8 @@ struct LinearProblem {
   const Rotation* rotation;  // nullptr: nothing turns
   Rotate rotate;
   Normalizer normalizer;
-  std::optional<TokenAngles> q_angles, k_angles;
-  bool same_positions = false;  // of q and k
+  std::optional<TokenAngles> q_angles, other_k_angles;
+  bool same_positions = false;  // of q and k: then they have the same angles
   std::int64_t num_q_heads, num_kv_heads, head_dim, value_dim;
   std::vector<LinearSequence> sequences;
   ConstTensorView key_padding_mask;  // may be not given
@@ -41,6 +41,7 @@ struct LinearProblem {
   std::int64_t a_width = 0, c_width = 0,
                m_width = 0;  // of the features in numerator and denominator, and of what bounds them
 
+  const std::optional<TokenAngles>& k_angles() const noexcept { return same_positions ? q_angles : other_k_angles; }
   std::int64_t heads_per_kv_head() const noexcept { return num_q_heads / num_kv_heads; }
   /// Whether features themselves turn.
   bool turns_features() const noexcept { return rotation != nullptr && rotate != Rotate::before_map; }

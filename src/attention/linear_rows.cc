@@ -56,25 +56,19 @@ std::optional<AngleBlock<T>> angle_block(const LinearProblem& problem, const std
 }
 
 template <class T>
-LinearBuffers<T>::LinearBuffers(const LinearProblem& problem, const FeatureRows<T>& map, std::int64_t most_rows,
-                                Arena& arena) {
-  const bool copies_x = !reads_in_place(problem.q, map) || !reads_in_place(problem.k, map);
-  const bool turns_x = problem.rotation != nullptr && !problem.turns_features();
-  x = arena.take<T>(copies_x ? most_rows * problem.head_dim : 0);
-  turned_x = arena.take<T>(turns_x ? most_rows * problem.head_dim : 0);
-  features = arena.take<T>(most_rows * problem.num_features);
-  turned = arena.take<T>(problem.turns_features() ? most_rows * problem.a_width : 0);
-  lengths = arena.take<T>(most_rows * length_width(problem));
-}
+LinearBufferWidths<T>::LinearBufferWidths(const LinearProblem& problem, const FeatureRows<T>& map) noexcept
+    : x(reads_in_place(problem.q, map) && reads_in_place(problem.k, map) ? 0 : problem.head_dim),
+      turned_x(problem.rotation != nullptr && !problem.turns_features() ? problem.head_dim : 0),
+      features(problem.num_features),
+      turned(problem.turns_features() ? problem.a_width : 0),
+      lengths(length_width(problem)) {}
 
 template <class T>
-LinearBuffers<T>::LinearBuffers(const LinearProblem& problem, const FeatureRows<T>& map, std::int64_t most_rows) {
-  AlignedArray<std::byte> own = laid_out([&](Arena arena) {
-    *this = LinearBuffers(problem, map, most_rows, arena);
-    return arena.num_bytes();
-  });
-  memory = std::move(own);
-}
+OwnLinearBuffers<T>::OwnLinearBuffers(const LinearProblem& problem, const FeatureRows<T>& map, std::int64_t most_rows)
+    : memory(laid_out([&](Arena arena) {
+        buffers = LinearBufferWidths<T>(problem, map).take(most_rows, arena);
+        return arena.num_bytes();
+      })) {}
 
 template <class T>
 LinearRows<T>::LinearRows(const LinearProblem& problem, const FeatureRows<T>& map, const ConstTensorView& x,
@@ -96,7 +90,7 @@ LinearRows<T>::LinearRows(const LinearProblem& problem, const FeatureRows<T>& ma
 template <class T>
 LinearRows<T>::LinearRows(const LinearProblem& problem, const FeatureRows<T>& map, const ConstTensorView& x,
                           const std::optional<TokenAngles>& angles)
-    : LinearRows(problem, map, x, std::make_unique<LinearBuffers<T>>(problem, map, 1)) {
+    : LinearRows(problem, map, x, std::make_unique<OwnLinearBuffers<T>>(problem, map, 1)) {
   if (!angles) return;
   own_angles_.emplace(*angles, format_, 1);
   angles_ = &*own_angles_;
@@ -104,8 +98,8 @@ LinearRows<T>::LinearRows(const LinearProblem& problem, const FeatureRows<T>& ma
 
 template <class T>
 LinearRows<T>::LinearRows(const LinearProblem& problem, const FeatureRows<T>& map, const ConstTensorView& x,
-                          std::unique_ptr<LinearBuffers<T>> own_buffers)
-    : LinearRows(problem, map, x, nullptr, *own_buffers) {
+                          std::unique_ptr<OwnLinearBuffers<T>> own_buffers)
+    : LinearRows(problem, map, x, nullptr, own_buffers->buffers) {
   own_buffers_ = std::move(own_buffers);
 }
 
@@ -368,8 +362,10 @@ template std::optional<AngleBlock<float>> angle_block(const LinearProblem&, cons
                                                       std::int64_t);
 template std::optional<AngleBlock<double>> angle_block(const LinearProblem&, const std::optional<TokenAngles>&,
                                                        std::int64_t);
-template struct LinearBuffers<float>;
-template struct LinearBuffers<double>;
+template struct LinearBufferWidths<float>;
+template struct LinearBufferWidths<double>;
+template struct OwnLinearBuffers<float>;
+template struct OwnLinearBuffers<double>;
 template class LinearRows<float>;
 template class LinearRows<double>;
 

@@ -35,16 +35,35 @@ template <class T>
 std::optional<AngleBlock<T>> angle_block(const LinearProblem& problem, const std::optional<TokenAngles>& angles,
                                          std::int64_t most_tokens);
 
-/// What features are made in: `most_rows` rows of q or of k at a time.
+/// What features are made in, some rows of q or of k at a time.
 template <class T>
 struct LinearBuffers {
-  LinearBuffers() = default;
-  LinearBuffers(const LinearProblem& problem, const FeatureRows<T>& map, std::int64_t most_rows, Arena& arena);
-  /// In memory of its own.
-  LinearBuffers(const LinearProblem& problem, const FeatureRows<T>& map, std::int64_t most_rows);
-
   T *x = nullptr, *turned_x = nullptr, *features = nullptr, *turned = nullptr, *lengths = nullptr;
-  AlignedArray<std::byte> memory;  ///< if it has its own
+};
+
+/// How many numbers a row takes in each.
+template <class T>
+struct LinearBufferWidths {
+  LinearBufferWidths(const LinearProblem& problem, const FeatureRows<T>& map) noexcept;
+
+  LinearBuffers<T> take(std::int64_t most_rows, Arena& arena) const noexcept {
+    return {.x = arena.take<T>(most_rows * x),
+            .turned_x = arena.take<T>(most_rows * turned_x),
+            .features = arena.take<T>(most_rows * features),
+            .turned = arena.take<T>(most_rows * turned),
+            .lengths = arena.take<T>(most_rows * lengths)};
+  }
+
+  std::int64_t x, turned_x, features, turned, lengths;
+};
+
+/// LinearBuffers in memory of their own.
+template <class T>
+struct OwnLinearBuffers {
+  OwnLinearBuffers(const LinearProblem& problem, const FeatureRows<T>& map, std::int64_t most_rows);
+
+  LinearBuffers<T> buffers;
+  AlignedArray<std::byte> memory;
 };
 
 /// The rows of q or of k, for one task. Refers to all its arguments.
@@ -81,7 +100,7 @@ class LinearRows {
 
  private:
   LinearRows(const LinearProblem& problem, const FeatureRows<T>& map, const ConstTensorView& x,
-             std::unique_ptr<LinearBuffers<T>> own_buffers);
+             std::unique_ptr<OwnLinearBuffers<T>> own_buffers);
 
   bool turns_x() const noexcept { return p_.rotation != nullptr && !p_.turns_features(); }
   const T* read(const RowRange& rows, std::int64_t& x_step);
@@ -107,7 +126,7 @@ class LinearRows {
   TensorRows<ConstTensorView> rows_;
   std::optional<AngleBlock<T>> own_angles_;
   AngleBlock<T>* angles_;
-  std::unique_ptr<LinearBuffers<T>> own_buffers_;
+  std::unique_ptr<OwnLinearBuffers<T>> own_buffers_;
   LinearBuffers<T>& buffers_;
   std::optional<PairFormat> format_;  // where pairs lie as the kernel of rotate wants them
   bool reads_in_place_;

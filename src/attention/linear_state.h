@@ -21,7 +21,11 @@ struct LinearStateAccess {
   static void check(const char* operation, const LinearState& state, const LinearProblem& problem, DType dtype);
   /// Gives an empty state its shape, with nothing summed yet.
   static void begin(LinearState& state, const LinearProblem& problem, DType dtype);
-  /// All of them, whatever they are, in a row.
+  /// All numbers, whatever they are: where they lie, and as one row.
+  static MemoryRange memory(LinearState& state) {
+    const auto begin = reinterpret_cast<std::uintptr_t>(state.part(0));
+    return {begin, begin + static_cast<std::uintptr_t>(state.num_bytes())};
+  }
   static ConstTensorView numbers(LinearState& state) {
     return {state.part(0), state.dtype_, "N", {state.num_bytes() * 8 / bit_size(state.dtype_)}};
   }

@@ -24,12 +24,12 @@ class Steps {
  public:
   Steps(const LinearProblem& problem, const FeatureRows<T>& map, std::int64_t num_heads)
       : p_(problem),
-        map_(map),
+        widths_(problem, map),
         kernels_(linear_kernels<T>()),
         products_(product_kernels<T>()),
         size_(std::min(num_heads, most_heads)),
         query_angles_(angle_block<T>(problem, problem.q_angles, 1)),
-        key_angles_(problem.same_positions ? std::nullopt : angle_block<T>(problem, problem.k_angles, 1)),
+        key_angles_(problem.same_positions ? std::nullopt : angle_block<T>(problem, problem.k_angles(), 1)),
         memory_(laid_out([&](Arena arena) { return lay_out(arena); })),
         query_rows_(problem, map, problem.q, angles(query_angles_), query_buffers_),
         key_rows_(problem, map, problem.k, angles(problem.same_positions ? query_angles_ : key_angles_), key_buffers_),
@@ -47,8 +47,8 @@ class Steps {
  private:
   std::int64_t lay_out(Arena arena) noexcept {
     const std::int64_t queries = size_ * p_.heads_per_kv_head();
-    query_buffers_ = LinearBuffers<T>(p_, map_, queries, arena);
-    key_buffers_ = LinearBuffers<T>(p_, map_, size_, arena);
+    query_buffers_ = widths_.take(queries, arena);
+    key_buffers_ = widths_.take(size_, arena);
     value_ = arena.take<T>(p_.value_dim);
     out_ = arena.take<T>(queries * p_.value_dim);
     divisors_ = arena.take<T>(queries);
@@ -121,7 +121,7 @@ class Steps {
   }
 
   const LinearProblem& p_;
-  const FeatureRows<T>& map_;
+  LinearBufferWidths<T> widths_;
   const LinearKernels<T>& kernels_;
   const ProductKernels<T>& products_;
   std::int64_t size_;  // KV heads at a time

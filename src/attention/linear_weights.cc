@@ -105,7 +105,7 @@ LinearWeights linear_weights(const ConstTensorView& q, const ConstTensorView& k,
   const LinearProblem p = check_linear_inputs(names, q, k, k, options);
   if (weights) check_written(weights, q, k, options);
   const FeatureRows<double> map(p.feature_map, p.head_dim);
-  LinearRows<double> query_rows(p, map, p.q, p.q_angles), key_rows(p, map, p.k, p.k_angles);
+  LinearRows<double> query_rows(p, map, p.q, p.q_angles), key_rows(p, map, p.k, p.k_angles());
   LinearWeights all{.lowest = infinity, .highest = -infinity, .lowest_row_sum = infinity, .highest_row_sum = -infinity};
   for (const LinearSequence& s : p.sequences) {
     for (std::int64_t head = 0; head < p.num_q_heads; ++head) {
