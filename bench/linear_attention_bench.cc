@@ -10,20 +10,20 @@
 #include <vector>
 
 #include "gauge.h"
-#include "linear_methods.h"
 #include "memory_rate.h"
+#include "prepared_methods.h"
 
 namespace rotary {
 namespace {
 
-using bench::LinearMethod;
+using bench::PreparedMethod;
 using bench::width;
 
 /// 220 ns per token and head of RoFormer, where a core multiplies and adds at 179 GFLOP/s.
 constexpr double prefill_target = 100 * (4.0 * width * width + 17 * 2 * width) / (220 * 179.0);
 
 void prefill(benchmark::State& state, const char* name, std::int64_t length, std::int64_t chunk_size, std::int64_t heads) {
-  LinearMethod method(name);
+  PreparedMethod method(name);
   const bench::Inputs inputs(heads, length);
   method.options.chunk_size = chunk_size;
   const std::int64_t features = method.num_features(), tokens = heads * length;
@@ -35,7 +35,7 @@ void prefill(benchmark::State& state, const char* name, std::int64_t length, std
 }
 
 void step(benchmark::State& state, std::int64_t heads) {
-  LinearMethod method("roformer");
+  PreparedMethod method("roformer");
   LinearAttentionOptions& options = method.options;
   const bench::Filled token(DType::f32, "SHD", {1, heads, width}, 1), out(DType::f32, "SHD", {1, heads, width}, 2);
   LinearState sums;

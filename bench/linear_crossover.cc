@@ -16,8 +16,8 @@
 
 #include "clock.h"
 #include "crossover_picture.h"
-#include "linear_methods.h"
 #include "machine.h"
+#include "prepared_methods.h"
 #include "rotary/attention.hpp"
 
 namespace rotary::bench {
@@ -42,9 +42,9 @@ void attend_softmax(const Inputs& inputs) {
 std::vector<Method> all_methods() {
   std::vector<Method> methods;
   methods.push_back({{"softmax", {}}, attend_softmax});
-  for (const char* name : linear_methods) {
-    const auto method = std::make_shared<LinearMethod>(name);
-    methods.push_back({{name, {}}, [method](const Inputs& inputs) { inputs.attend(method->options); }});
+  for (const LinearMethod& one : linear_methods) {
+    const auto method = std::make_shared<PreparedMethod>(one);
+    methods.push_back({{one.name, {}}, [method](const Inputs& inputs) { inputs.attend(method->options); }});
   }
   return methods;
 }

@@ -1,7 +1,6 @@
 #include "linear_options.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <initializer_list>
 #include <system_error>
@@ -11,20 +10,6 @@
 
 namespace rotary::cli {
 namespace {
-
-constexpr std::array methods{
-    LinearMethod{"elu", Features::elu_plus_1, Turned::never, Rotate::after_map, Normalizer::features},
-    LinearMethod{"roformer", Features::elu_plus_1, Turned::by_rotation, Rotate::after_map, Normalizer::features},
-    LinearMethod{"rotated", Features::elu_plus_1, Turned::by_rotation, Rotate::after_map, Normalizer::rotated},
-    LinearMethod{"pair-norms", Features::elu_plus_1, Turned::by_rotation, Rotate::after_map, Normalizer::pair_norms},
-    LinearMethod{"performer", Features::favor_plus, Turned::by_rotation, Rotate::before_map, Normalizer::features},
-    LinearMethod{"performer-relu", Features::favor_relu, Turned::by_rotation, Rotate::before_map, Normalizer::features},
-    LinearMethod{"one-plus-cos", Features::one_plus_cos, Turned::by_rotation, Rotate::before_map, Normalizer::features},
-    LinearMethod{"taylor2", Features::taylor2, Turned::by_rotation, Rotate::before_map, Normalizer::features},
-    LinearMethod{"cosformer", Features::relu, Turned::by_cosine, Rotate::lifted, Normalizer::rotated},
-    LinearMethod{"lrpe", Features::elu_plus_1, Turned::by_channel, Rotate::lifted, Normalizer::none},
-    LinearMethod{"retention", Features::identity, Turned::by_rotation, Rotate::after_map, Normalizer::none},
-};
 
 using Names = std::initializer_list<const char*>;
 
@@ -56,8 +41,8 @@ std::vector<double> decays_of(const std::string& list) {
 
 void LinearOptions::add_to(CLI::App& app) {
   std::vector<std::pair<std::string, const LinearMethod*>> choices;
-  choices.reserve(methods.size());
-  for (const LinearMethod& one : methods) choices.emplace_back(one.name, &one);
+  choices.reserve(linear_methods.size());
+  for (const LinearMethod& one : linear_methods) choices.emplace_back(one.name, &one);
   auto* linear = add_choice<const LinearMethod*>(app, "--linear", method, std::move(choices),
                                                  "Linear attention by this method, instead of softmax attention");
   const auto with_linear = [&](CLI::Option* option) { return option->needs(linear); };

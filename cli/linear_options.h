@@ -10,32 +10,9 @@
 
 #include "rotary/attention.hpp"
 #include "rotary/linear_attention.hpp"
+#include "tools/linear_methods.h"
 
 namespace rotary::cli {
-
-/// How the features of a method get their positions.
-enum class Turned {
-  never,
-  by_rotation,  ///< of the model, or by hand
-  by_channel,   ///< LRPE: a frequency per channel, by --base
-  by_cosine,    ///< cosFormer: one frequency, by --M
-};
-
-struct LinearMethod {
-  const char* name;
-  Features features;
-  Turned turned;
-  Rotate rotate;
-  Normalizer normalizer;
-
-  bool takes_projection() const { return features == Features::favor_plus || features == Features::favor_relu; }
-  bool takes_scale() const { return takes_projection() || features == Features::taylor2; }
-  /// RetNet's, where none is given.
-  bool has_decay() const { return features == Features::identity; }
-  bool takes_map() const {
-    return turned == Turned::by_rotation && rotate == Rotate::after_map && features == Features::elu_plus_1;
-  }
-};
 
 struct LinearOptions {
   const LinearMethod* method = nullptr;  ///< nullptr: softmax attention
