@@ -552,6 +552,39 @@ TEST(LinearAttention, CarriesAStateOverEverySplitPoint_P3) {
   }
 }
 
+/// With a mask, if only of tokens, a call of one token is computed like any other.
+TEST(LinearAttention, HasTheBitsOfAChunkInAStep) {
+  const std::int64_t before = 21;
+  const bool is_token[1][1] = {{true}};
+  for (const std::int64_t width : {10, 72}) {
+    for (const std::string& name : methods) {
+      const Sizes sizes{.num_q_heads = 4, .num_kv_heads = 2, .num_queries = 22, .num_keys = 22, .head_dim = width};
+      Case c(sizes, name);
+      LinearAttentionOptions& options = c.options();
+      options.is_causal = true;
+      LinearState state;
+      options.state = &state;
+      const auto attend = [&](std::int64_t begin, std::int64_t end) {
+        const auto cut = [&](const TestTensor& x) { return x.view().slice('S', begin, end); };
+        if (options.rotation != nullptr) options.q_positions = options.k_positions = {.offset = begin};
+        linear_attention(cut(c.q), cut(c.k), cut(c.v), cut(c.out), options);
+        return c.out.values();
+      };
+      attend(0, before);
+      LinearState other = state;
+      const Numbers step = attend(before, before + 1);
+      options.key_padding_mask = {&is_token[0][0], DType::boolean, "BS", {1, 1}};
+      options.state = &other;
+      EXPECT_EQ(attend(before, before + 1), step) << name << ", width " << width;
+      const auto sums = [](LinearState& of) {
+        const auto* const first = static_cast<const float*>(of.numerator().data());
+        return std::vector<float>(first, first + of.num_bytes() / 4);
+      };
+      EXPECT_EQ(sums(other), sums(state)) << name << ", width " << width;
+    }
+  }
+}
+
 TEST(LinearAttention, StreamsAMillionTokensInAsLittleMemory_P28) {
   const std::int64_t width = 4, total = 1000000, piece = 10000;
   const Rotation rotation(
