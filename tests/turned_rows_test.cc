@@ -61,7 +61,7 @@ void expect_rows_of_rotate(const ConstTensorView& x, const Rotation& rotation, c
   }
   EXPECT_FALSE(differ(expected)) << "runs of " << run;
   for (std::int64_t token = 0; token < length; ++token) {
-    for (std::int64_t head = 0; head < num_heads; ++head) rows->turn_back(0, token, at(token, head));
+    rows->turn_back(0, token, num_heads, at(token, 0), width);
   }
   EXPECT_FALSE(differ(expected_back)) << "back";
 }

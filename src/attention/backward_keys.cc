@@ -2,10 +2,6 @@
 
 #include <algorithm>
 
-#include "attention/finite.h"
-#include "attention/row_sums.h"
-#include "kernels/attention_backward.h"
-
 namespace rotary {
 namespace {
 
@@ -23,12 +19,13 @@ std::int64_t groups_in_cache(const AttentionProblem& p) noexcept {
 template <class T>
 BackwardKeys<T>::BackwardKeys(const BackwardProblem& problem, Arena& arena)
     : p_(problem),
+      kernels_(attention_backward_kernels<T>()),
       products_(product_kernels<T>()),
-      group_(attention_backward_kernels<T>().keys),
+      group_(kernels_.keys),
       most_groups_(std::min(groups_in_cache<T>(problem.forward), round_up(problem.forward.num_keys, group_) / group_)),
-      key_step_(round_up(problem.forward.head_dim, attention_backward_kernels<T>().lanes)),
-      dkey_width_(round_up(problem.forward.head_dim, attention_backward_kernels<T>().panel)),
-      dvalue_width_(round_up(problem.forward.value_dim, attention_backward_kernels<T>().panel)),
+      key_step_(round_up(problem.forward.head_dim, kernels_.lanes)),
+      dkey_width_(round_up(problem.forward.head_dim, kernels_.panel)),
+      dvalue_width_(round_up(problem.forward.value_dim, kernels_.panel)),
       turned_rows_(problem.forward.k, problem.forward.k_angles, arena),
       value_rows_(problem.forward.v),
       dk_rows_(problem.gradients.k),
@@ -70,8 +67,9 @@ void BackwardKeys<T>::load_group(std::int64_t group) {
   products_.transpose(rows, group_, key_step_, keys_ + group * group_ * key_step_, group_);
   products_.transpose(value_rows_of_group_, group_, dvalue_width_, values_ + group * group_ * dvalue_width_, group_);
   // In sums over keys a gradient of 0 must not meet a NaN. A query that sees it has NaN for a gradient anyway.
-  for (std::int64_t i = 0; i < group_; ++i) {
-    if (!all_finite(rows + i * key_step_, head_dim)) std::fill_n(rows + i * key_step_, head_dim, T{0});
+  if (kernels_.all_finite(rows, count * key_step_)) return;
+  for (T* row = rows; row != rows + count * key_step_; row += key_step_) {
+    if (!kernels_.all_finite(row, head_dim)) std::fill_n(row, head_dim, T{0});
   }
 }
 
@@ -82,20 +80,10 @@ void BackwardKeys<T>::finish_group(std::int64_t group) noexcept {
 }
 
 template <class T>
-void BackwardKeys<T>::add_dkey(std::int64_t i, T* sums) const noexcept {
-  add_multiple(T{1}, dkey_rows_ + i * dkey_width_, sums, p_.forward.head_dim);
-}
-
-template <class T>
-void BackwardKeys<T>::add_dvalue(std::int64_t i, T* sums) const noexcept {
-  add_multiple(T{1}, value_rows_of_group_ + i * dvalue_width_, sums, p_.forward.value_dim);
-}
-
-template <class T>
 void BackwardKeys<T>::store_dkey(std::int64_t key, T* sums) {
   if (!p_.gradients.k) return;
   const std::int64_t token = sequence_.first_key + first_ + key;
-  turned_rows_.turn_back(sequence_.row, token, sums);
+  turned_rows_.turn_back(sequence_.row, token, 1, sums, 0);
   dk_rows_.store(sums, sequence_.row, token, kv_head_);
 }
 

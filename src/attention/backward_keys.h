@@ -8,6 +8,7 @@
 #include "attention/sequences.h"
 #include "attention/tensor_rows.h"
 #include "attention/turned_rows.h"
+#include "kernels/attention_backward.h"
 #include "kernels/products.h"
 
 namespace rotary {
@@ -36,10 +37,10 @@ class BackwardKeys {
   /// Rows of keys, zeros where one is not finite.
   const T* key_rows(std::int64_t group) const noexcept { return key_rows_ + group * group_ * key_step_; }
 
-  /// Brings the gradients of a group into rows. Then those of its key `i`, turned, can be added to those of other queries.
+  /// Brings the gradients of a group into rows: those of its key `i`, turned.
   void finish_group(std::int64_t group) noexcept;
-  void add_dkey(std::int64_t i, T* sums) const noexcept;
-  void add_dvalue(std::int64_t i, T* sums) const noexcept;
+  T* dkey_row(std::int64_t i) const noexcept { return dkey_rows_ + i * dkey_width_; }
+  T* dvalue_row(std::int64_t i) const noexcept { return value_rows_of_group_ + i * dvalue_width_; }
   /// Turns the sums back, in place, and writes them.
   void store_dkey(std::int64_t key, T* sums);
   void store_dvalue(std::int64_t key, const T* sums);
@@ -48,6 +49,7 @@ class BackwardKeys {
   void load_group(std::int64_t group);
 
   const BackwardProblem& p_;
+  const AttentionBackwardKernels<T>& kernels_;
   const ProductKernels<T>& products_;
   std::int64_t group_, most_groups_, key_step_, dkey_width_, dvalue_width_;
   TurnedRows<T> turned_rows_;

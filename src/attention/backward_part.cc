@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "attention/finite.h"
+#include "attention/row_sums.h"
 
 namespace rotary {
 
@@ -16,32 +17,36 @@ BackwardPart<T>::BackwardPart(const BackwardProblem& problem, Arena& arena)
                      round_up(problem.forward.num_queries * problem.forward.heads_per_kv_head(), row_tile)),
             arena),
       keys_(problem, arena),
+      tiles_(arena.take<RowTile>(num_rows(problem.forward) / row_tile)),
       weights_(arena.take<T>(row_tile * kernels_.keys)),
       dscore_(arena.take<T>(keys_.most_groups() * row_tile * kernels_.keys)),
       added_tile_(arena.take<T>(added_.may_add() ? row_tile * kernels_.keys : 0)),
       slopes_(arena.take<T>(problem.forward.options.softcap != 0 ? row_tile * kernels_.keys : 0)),
       begin_(arena.take<T>(row_tile)),
       end_(arena.take<T>(row_tile)),
-      key_positions_(arena.take<double>(added_.may_add() ? kernels_.keys : 0)),
-      dkey_(arena.take<T>(problem.forward.head_dim)),
-      dvalue_(arena.take<T>(problem.forward.value_dim)) {}
+      key_positions_(arena.take<double>(added_.may_add() ? kernels_.keys : 0)) {}
 
 template <class T>
 void BackwardPart<T>::run(const AttentionSequence& sequence, std::int64_t kv_head, const KeySums<T>& sums, double* dsinks) {
   sequence_ = sequence;
   const std::int64_t first_row = sums.part * num_rows(p_.forward);
   const std::int64_t rows_left = BackwardRows<T>::count(p_.forward, sequence) - first_row;
-  rows_.load(sequence, kv_head, first_row, std::min(num_rows(p_.forward), rows_left));
-  if (dsinks != nullptr) rows_.add_to_sinks(dsinks);
-  if (!p_.needs_weights()) return;
+  rows_.begin(sequence, kv_head, first_row, std::min(num_rows(p_.forward), rows_left));
+  find_tiles();
+  if (!p_.needs_weights() || sequence.num_keys == 0) {
+    for (const RowTile* tile = tiles_; tile != tiles_ + num_tiles_; ++tile) {
+      load_rows(*tile, dsinks);
+      rows_.store_gradients(tile->first_row, tile->num_rows);
+    }
+    return;
+  }
   const KeyRange seen = seen_by_all_rows();
   for (std::int64_t first_key = 0; first_key < sequence.num_keys; first_key += keys_.most_keys()) {
-    const bool sees_block = !is_empty(common(seen, {first_key, first_key + keys_.most_keys()}));
+    const bool sees_block = !is_empty(common(seen, block_from(first_key)));
     keys_.load(sequence, kv_head, first_key, sees_block);
-    if (sees_block) add_block(first_key);
+    add_block(first_key, dsinks);
     finish_block(first_key, sees_block, sums);
   }
-  rows_.store_gradients();
 }
 
 template <class T>
@@ -51,22 +56,62 @@ typename BackwardPart<T>::RowTile BackwardPart<T>::row_tile_from(std::int64_t fi
     tile.some = hull(tile.some, rows_.range(row));
     tile.all = common(tile.all, rows_.range(row));
   }
+  if (is_empty(tile.some)) tile.some = {0, 0};
   return tile;
+}
+
+template <class T>
+void BackwardPart<T>::find_tiles() noexcept {
+  num_tiles_ = 0;
+  for (std::int64_t row = 0; row < rows_.num_rows(); row += row_tile) tiles_[num_tiles_++] = row_tile_from(row);
 }
 
 template <class T>
 KeyRange BackwardPart<T>::seen_by_all_rows() const noexcept {
   KeyRange seen{0, 0};
-  for (std::int64_t row = 0; row < rows_.num_rows(); ++row) seen = hull(seen, rows_.range(row));
+  for (const RowTile* tile = tiles_; tile != tiles_ + num_tiles_; ++tile) seen = hull(seen, tile->some);
   return seen;
 }
 
+/// Of those that a tile sees; the first where it sees nothing.
 template <class T>
-void BackwardPart<T>::add_block(std::int64_t first_key) {
-  for (std::int64_t row = 0; row < rows_.num_rows(); row += row_tile) {
-    const RowTile tile = row_tile_from(row);
-    if (!is_empty(common(tile.some, {first_key, first_key + keys_.num_keys()}))) add_tile(tile, first_key);
+bool BackwardPart<T>::is_last_block(const RowTile& tile, std::int64_t first_key) const noexcept {
+  return tile.some.end <= first_key + keys_.most_keys() && (first_key == 0 || tile.some.end > first_key);
+}
+
+template <class T>
+void BackwardPart<T>::load_rows(const RowTile& tile, double* dsinks) {
+  rows_.load(tile.first_row, tile.num_rows);
+  if (dsinks != nullptr) rows_.add_to_sinks(tile.first_row, tile.num_rows, dsinks);
+}
+
+/// Rows are loaded where they first meet keys and stored where they last do, while they are in the nearest caches.
+template <class T>
+void BackwardPart<T>::add_block(std::int64_t first_key, double* dsinks) {
+  for (const RowTile* tile = tiles_; tile != tiles_ + num_tiles_; ++tile) {
+    if (first_key == 0) load_rows(*tile, dsinks);
+    if (!is_empty(common(tile->some, block_from(first_key)))) add_tile(*tile, first_key);
+    if (is_last_block(*tile, first_key)) rows_.store_gradients(tile->first_row, tile->num_rows);
   }
+}
+
+/// Of the next tile what is loaded first or what is read of it next; of this one, where its gradients go.
+template <class T>
+LinesAhead BackwardPart<T>::needed_next(const RowTile& tile, std::int64_t first_key) const noexcept {
+  LinesAhead ahead;
+  if (const RowTile* const next = &tile + 1; next != tiles_ + num_tiles_) {
+    const bool meets_block = !is_empty(common(next->some, block_from(first_key)));
+    if (first_key == 0) rows_.list_unloaded(next->first_row, next->num_rows, ahead);
+    else if (meets_block) rows_.list_loaded(next->first_row, next->num_rows, ahead);
+  }
+  if (is_last_block(tile, first_key)) rows_.list_stored(tile.first_row, tile.num_rows, ahead);
+  return ahead;
+}
+
+template <class T>
+std::int64_t BackwardPart<T>::fetches_per_group() const noexcept {
+  const std::int64_t width = (p_.gradients.v ? keys_.dvalue_width() : 0) + (p_.gradients.k ? keys_.dkey_width() : 0);
+  return (row_tile * (p_.needs_dscore() ? 2 : 1) + width) / kernels_.panel;
 }
 
 template <class T>
@@ -74,6 +119,8 @@ void BackwardPart<T>::add_tile(const RowTile& tile, std::int64_t first_key) {
   const KeyRange keys = common(tile.some, {first_key, first_key + keys_.num_keys()});
   const std::int64_t w = kernels_.keys;
   const std::int64_t first_group = (keys.begin - first_key) / w, end_group = (keys.end - first_key + w - 1) / w;
+  ahead_ = needed_next(tile, first_key);
+  ahead_.spread_over((end_group - first_group) * fetches_per_group());
   for (std::int64_t group = first_group; group < end_group; ++group) add_group(tile, first_key, group);
   if (!p_.gradients.q) return;
   kernels_.add_to_queries(dscore_ + first_group * row_tile * w, end_group - first_group, tile.num_rows,
@@ -94,15 +141,16 @@ void BackwardPart<T>::add_group(const RowTile& tile, std::int64_t first_key, std
   weigh(tile, rows, keys, group);
   if (p_.gradients.v) {
     kernels_.add_to_keys(rows_.dout(first_row), rows_.dout_step(), num_rows, weights_ + rows.begin * w,
-                         keys_.dvalues(group), keys_.dvalue_width());
+                         keys_.dvalues(group), keys_.dvalue_width(), ahead_);
   }
   if (!p_.needs_dscore()) return;
-  kernels_.differentiate({rows_.dout(first_row), rows_.dout_step(), num_rows, keys_.values(group), p_.forward.value_dim},
-                         rows_.delta(first_row), weights_ + rows.begin * w,
-                         p_.forward.options.softcap != 0 ? slopes_ + rows.begin * w : nullptr, dscore + rows.begin * w);
+  kernels_.differentiate(
+      {rows_.dout(first_row), rows_.dout_step(), num_rows, keys_.values(group), p_.forward.value_dim, &ahead_},
+      rows_.delta(first_row), weights_ + rows.begin * w,
+      p_.forward.options.softcap != 0 ? slopes_ + rows.begin * w : nullptr, dscore + rows.begin * w);
   if (!p_.gradients.k) return;
   kernels_.add_to_keys(rows_.queries(first_row), rows_.query_step(), num_rows, dscore + rows.begin * w, keys_.dkeys(group),
-                       keys_.dkey_width());
+                       keys_.dkey_width(), ahead_);
 }
 
 /// Counted from the tile's first, by whole panels; none: all are before the end of an empty range.
@@ -119,8 +167,8 @@ KeyRange BackwardPart<T>::rows_that_see(const RowTile& tile, const KeyRange& key
 template <class T>
 void BackwardPart<T>::weigh(const RowTile& tile, const KeyRange& rows, const KeyRange& keys, std::int64_t group) {
   const std::int64_t first_row = tile.first_row + rows.begin, w = kernels_.keys;
-  const RowsByKeys<T> scores{rows_.queries(first_row), rows_.query_step(), rows.end - rows.begin, keys_.keys(group),
-                             p_.forward.head_dim};
+  const RowsByKeys<T> scores{rows_.queries(first_row), rows_.query_step(),  rows.end - rows.begin,
+                             keys_.keys(group),        p_.forward.head_dim, &ahead_};
   T* const weights = weights_ + rows.begin * w;
   const bool adds = added_.any(sequence_), caps = p_.forward.options.softcap != 0;
   if (!adds && !caps && tile.all.begin <= keys.begin && keys.end <= tile.all.end) {
@@ -154,24 +202,27 @@ void BackwardPart<T>::load_added(const RowTile& tile, const KeyRange& rows, cons
   }
 }
 
+/// What this part has found joins the sum of those before it, which is returned.
+template <class T>
+T* BackwardPart<T>::join(const KeySums<T>& sums, bool seen, const T* gradient, T* sum, std::int64_t width) noexcept {
+  if (sums.is_first()) std::copy_n(gradient, width, sum);
+  else if (seen) add_multiple(T{1}, gradient, sum, width);
+  return sum;
+}
+
 template <class T>
 void BackwardPart<T>::finish_block(std::int64_t first_key, bool seen, const KeySums<T>& sums) {
   if (!p_.gradients.k && !p_.gradients.v) return;
   const std::int64_t block = first_key / keys_.most_keys(), head_dim = p_.forward.head_dim,
                      value_dim = p_.forward.value_dim;
   sums.wait_for_turn(block);
-  const bool is_only = sums.num_parts == 1;
   for (std::int64_t key = 0; key < keys_.num_keys(); ++key) {
-    T* const dkey = is_only ? dkey_ : sums.dkeys + (first_key + key) * head_dim;
-    T* const dvalue = is_only ? dvalue_ : sums.dvalues + (first_key + key) * value_dim;
-    if (sums.is_first()) {
-      std::fill_n(dkey, head_dim, T{0});
-      std::fill_n(dvalue, value_dim, T{0});
-    }
-    if (seen) {
-      if (key % kernels_.keys == 0) keys_.finish_group(key / kernels_.keys);
-      keys_.add_dkey(key % kernels_.keys, dkey);
-      keys_.add_dvalue(key % kernels_.keys, dvalue);
+    const std::int64_t i = key % kernels_.keys;
+    if (i == 0 && (seen || sums.is_first())) keys_.finish_group(key / kernels_.keys);
+    T *dkey = keys_.dkey_row(i), *dvalue = keys_.dvalue_row(i);
+    if (sums.num_parts > 1) {
+      dkey = join(sums, seen, dkey, sums.dkeys + (first_key + key) * head_dim, head_dim);
+      dvalue = join(sums, seen, dvalue, sums.dvalues + (first_key + key) * value_dim, value_dim);
     }
     if (sums.is_last()) {
       keys_.store_dkey(key, dkey);

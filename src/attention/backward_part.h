@@ -19,6 +19,7 @@
 #include "attention/key_sums.h"
 #include "attention/sequences.h"
 #include "kernels/attention_backward.h"
+#include "kernels/rows_ahead.h"
 
 namespace rotary {
 
@@ -48,15 +49,22 @@ class BackwardPart {
   };
 
   RowTile row_tile_from(std::int64_t first_row) const noexcept;
+  void find_tiles() noexcept;
+  bool is_last_block(const RowTile& tile, std::int64_t first_key) const noexcept;
+  void load_rows(const RowTile& tile, double* dsinks);
   KeyRange seen_by_all_rows() const noexcept;
 
   // Keys first_key … first_key + num_keys - 1 are the block's.
-  void add_block(std::int64_t first_key);
+  KeyRange block_from(std::int64_t first_key) const noexcept { return {first_key, first_key + keys_.most_keys()}; }
+  void add_block(std::int64_t first_key, double* dsinks);
+  std::int64_t fetches_per_group() const noexcept;
+  LinesAhead needed_next(const RowTile& tile, std::int64_t first_key) const noexcept;
   void add_tile(const RowTile& tile, std::int64_t first_key);
   void add_group(const RowTile& tile, std::int64_t first_key, std::int64_t group);
   KeyRange rows_that_see(const RowTile& tile, const KeyRange& keys) const noexcept;
   void weigh(const RowTile& tile, const KeyRange& rows, const KeyRange& keys, std::int64_t group);
   void load_added(const RowTile& tile, const KeyRange& rows, const KeyRange& keys);
+  static T* join(const KeySums<T>& sums, bool seen, const T* gradient, T* sum, std::int64_t width) noexcept;
   void finish_block(std::int64_t first_key, bool seen, const KeySums<T>& sums);
 
   const BackwardProblem& p_;
@@ -66,10 +74,12 @@ class BackwardPart {
   BackwardKeys<T> keys_;
 
   AttentionSequence sequence_{};
+  RowTile* tiles_;
+  std::int64_t num_tiles_ = 0;
+  LinesAhead ahead_;
   T *weights_, *dscore_;  // [row_tile][w], [groups][row_tile][w]
   T *added_tile_, *slopes_, *begin_, *end_;
   double* key_positions_;
-  T *dkey_, *dvalue_;  // of one key
 };
 
 }  // namespace rotary

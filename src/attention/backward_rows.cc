@@ -4,10 +4,8 @@
 #include <cmath>
 #include <limits>
 
-#include "attention/finite.h"
 #include "attention/row_sums.h"
 #include "base/element.h"
-#include "kernels/attention_backward.h"
 
 namespace rotary {
 namespace {
@@ -24,10 +22,11 @@ double number_of_row(const ConstTensorView& view, const AttentionProblem& p, std
 template <class T>
 BackwardRows<T>::BackwardRows(const BackwardProblem& problem, std::int64_t capacity, Arena& arena)
     : p_(problem),
+      kernels_(attention_backward_kernels<T>()),
       heads_per_kv_head_(problem.forward.heads_per_kv_head()),
-      query_step_(round_up(problem.forward.head_dim, attention_backward_kernels<T>().panel)),
-      dout_step_(round_up(problem.forward.value_dim, attention_backward_kernels<T>().panel)),
-      dquery_step_(round_up(problem.forward.head_dim, attention_backward_kernels<T>().lanes)),
+      query_step_(round_up(problem.forward.head_dim, kernels_.panel)),
+      dout_step_(round_up(problem.forward.value_dim, kernels_.panel)),
+      dquery_step_(round_up(problem.forward.head_dim, kernels_.lanes)),
       visible_(problem.forward),
       query_rows_(problem.forward.q, problem.forward.q_angles, arena),
       out_rows_(problem.out),
@@ -50,42 +49,60 @@ std::int64_t BackwardRows<T>::most_rows(const AttentionProblem& problem) noexcep
 }
 
 template <class T>
-void BackwardRows<T>::load(const AttentionSequence& sequence, std::int64_t kv_head, std::int64_t first,
-                           std::int64_t num_rows) {
+void BackwardRows<T>::begin(const AttentionSequence& sequence, std::int64_t kv_head, std::int64_t first,
+                            std::int64_t num_rows) {
   sequence_ = sequence;
   kv_head_ = kv_head;
   first_ = first;
   num_rows_ = num_rows;
-  std::fill_n(dqueries_, num_rows * dquery_step_, T{0});
-  for (std::int64_t row = 0; row < num_rows; ++row) load_row(row);
-  for (std::int64_t row = num_rows; row < round_up(num_rows, attention_backward_kernels<T>().panel); ++row) {
-    clear_row(row);
+  for (std::int64_t row = 0, count; row < num_rows; row += count) {
+    count = rows_of_token(row, num_rows);
+    const KeyRange seen = visible_.range(sequence, query(row));
+    for (std::int64_t r = row; r < row + count; ++r) {
+      lse_[r] = static_cast<T>(
+          number_of_row(p_.forward.options.lse, p_.forward, sequence.row, sequence.first_query + query(r), head(r)));
+      ranges_[r] = lse_[r] == -std::numeric_limits<T>::infinity() ? KeyRange{0, 0} : seen;
+    }
   }
 }
 
-/// A weight of 0 must not meet a NaN in the sums over rows: where a row holds one, its weights become NaN instead.
+template <class T>
+void BackwardRows<T>::load(std::int64_t row, std::int64_t count) {
+  const std::int64_t end = row + count;
+  std::fill_n(dqueries(row), count * dquery_step_, T{0});
+  for (std::int64_t of_token; row < end; row += of_token) {
+    of_token = rows_of_token(row, end);
+    query_rows_.load_heads(sequence_.row, sequence_.first_query + query(row), head(row), of_token,
+                           queries_ + row * query_step_, query_step_);
+    for (std::int64_t r = row; r < row + of_token; ++r) load_row(r);
+  }
+  for (; row % kernels_.panel != 0; ++row) clear_row(row);
+}
+
+/// All but the query, which is there. A weight of 0 must not meet a NaN in the sums over rows: where a row holds one, its
+/// weights become NaN instead.
 template <class T>
 void BackwardRows<T>::load_row(std::int64_t row) {
+  if (lse_[row] == -std::numeric_limits<T>::infinity()) return clear_row(row);
   const AttentionProblem& p = p_.forward;
   const std::int64_t token = sequence_.first_query + query(row), h = head(row);
-  const double lse = number_of_row(p.options.lse, p, sequence_.row, token, h);
-  if (lse == -std::numeric_limits<double>::infinity()) return clear_row(row);
-
   T* const q = queries_ + row * query_step_;
   T* const dout = dout_ + row * dout_step_;
-  query_rows_.load(sequence_.row, token, h, q);
-  dout_rows_.load(sequence_.row, token, h, dout);
-  out_rows_.load(sequence_.row, token, h, out_);
   multiply(scale(row), q, p.head_dim);
   std::fill(q + p.head_dim, q + query_step_, T{0});
+  dout_rows_.load(sequence_.row, token, h, dout);
   std::fill(dout + p.value_dim, dout + dout_step_, T{0});
-  lse_[row] = static_cast<T>(lse);
-  delta_[row] = dot(dout, out_, p.value_dim);
+  const T* out = out_rows_.template in_place<T>(sequence_.row, token, h);
+  if (out == nullptr) {
+    out_rows_.load(sequence_.row, token, h, out_);
+    out = out_;
+  }
+  // From where they lie: what has just been copied in short pieces cannot be read in long ones yet.
+  const T* const in_place = dout_rows_.template in_place<T>(sequence_.row, token, h);
+  const T* const given = in_place != nullptr ? in_place : dout;
+  delta_[row] = kernels_.dot(given, out, p.value_dim);
   if (p_.dlse) delta_[row] -= static_cast<T>(number_of_row(p_.dlse, p, sequence_.row, token, h));
-  ranges_[row] = row > 0 && query(row) == query(row - 1) && !is_empty(ranges_[row - 1])
-                     ? ranges_[row - 1]
-                     : visible_.range(sequence_, query(row));
-  if (all_finite(q, p.head_dim) && all_finite(dout, p.value_dim)) return;
+  if (kernels_.all_finite(q, p.head_dim) && kernels_.all_finite(given, p.value_dim)) return;
   std::fill_n(q, query_step_, T{0});
   std::fill_n(dout, dout_step_, T{0});
   lse_[row] = std::numeric_limits<T>::quiet_NaN();
@@ -106,8 +123,8 @@ T BackwardRows<T>::scale(std::int64_t row) const noexcept {
 }
 
 template <class T>
-void BackwardRows<T>::add_to_sinks(double* dsinks) const noexcept {
-  for (std::int64_t row = 0; row < num_rows_; ++row) {
+void BackwardRows<T>::add_to_sinks(std::int64_t first, std::int64_t count, double* dsinks) const noexcept {
+  for (std::int64_t row = first; row < first + count; ++row) {
     const double sink = p_.forward.sink(head(row));
     if (sink == -std::numeric_limits<double>::infinity()) continue;
     const double weight = std::exp(sink - static_cast<double>(lse_[row]));
@@ -117,15 +134,49 @@ void BackwardRows<T>::add_to_sinks(double* dsinks) const noexcept {
 }
 
 template <class T>
-void BackwardRows<T>::store_gradients() {
+void BackwardRows<T>::store_gradients(std::int64_t row, std::int64_t count) {
   if (!p_.gradients.q) return;
-  for (std::int64_t row = 0; row < num_rows_; ++row) {
-    T* const gradient = dqueries(row);
+  for (std::int64_t of_token, end = row + count; row < end; row += of_token) {
+    of_token = rows_of_token(row, end);
     const std::int64_t token = sequence_.first_query + query(row);
-    multiply(scale(row), gradient, p_.forward.head_dim);
-    query_rows_.turn_back(sequence_.row, token, gradient);
-    dq_rows_.store(gradient, sequence_.row, token, head(row));
+    T* const gradients = dqueries(row);
+    multiply(scale(row), gradients, of_token * dquery_step_);
+    query_rows_.turn_back(sequence_.row, token, of_token, gradients, dquery_step_);
+    for (std::int64_t i = 0; i < of_token; ++i) {
+      dq_rows_.store(gradients + i * dquery_step_, sequence_.row, token, head(row + i));
+    }
   }
+}
+
+template <class T>
+template <class Rows>
+void BackwardRows<T>::list(const Rows& rows, std::int64_t row, std::int64_t count, LinesAhead& ahead) const noexcept {
+  const std::int64_t first = query(row), num_tokens = query(row + count - 1) + 1 - first;
+  ahead.add(rows.ahead(sequence_.row, sequence_.first_query + first, kv_head_ * heads_per_kv_head_, num_tokens,
+                       heads_per_kv_head_));
+}
+
+template <class T>
+void BackwardRows<T>::list_unloaded(std::int64_t row, std::int64_t count, LinesAhead& ahead) const noexcept {
+  list(query_rows_.rows(), row, count, ahead);
+  list(dout_rows_, row, count, ahead);
+  list(out_rows_, row, count, ahead);
+}
+
+template <class T>
+void BackwardRows<T>::list_loaded(std::int64_t row, std::int64_t count, LinesAhead& ahead) const noexcept {
+  const auto add = [&](const T* first, std::int64_t step) {
+    const std::int64_t bytes = count * step * static_cast<std::int64_t>(sizeof(T));
+    ahead.add({.first = reinterpret_cast<std::uintptr_t>(first), .rows = 1, .row_bytes = bytes});
+  };
+  add(queries(row), query_step_);
+  add(dout(row), dout_step_);
+  add(dqueries(row), dquery_step_);
+}
+
+template <class T>
+void BackwardRows<T>::list_stored(std::int64_t row, std::int64_t count, LinesAhead& ahead) const noexcept {
+  if (p_.gradients.q) list(dq_rows_, row, count, ahead);
 }
 
 template class BackwardRows<float>;

@@ -4,6 +4,7 @@
 // r % heads_per_kv_head.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "attention/arena.h"
@@ -12,6 +13,8 @@
 #include "attention/tensor_rows.h"
 #include "attention/turned_rows.h"
 #include "attention/visible_keys.h"
+#include "kernels/attention_backward.h"
+#include "kernels/rows_ahead.h"
 
 namespace rotary {
 
@@ -29,12 +32,19 @@ class BackwardRows {
     return sequence.num_queries * problem.heads_per_kv_head();
   }
 
-  /// From here on row 0 is row `first` of the sequence. Their gradients start at 0.
-  void load(const AttentionSequence& sequence, std::int64_t kv_head, std::int64_t first, std::int64_t num_rows);
-  /// Adds what the rows make of the gradients of the sinks, one per head that shares the KV head.
-  void add_to_sinks(double* dsinks) const noexcept;
+  /// From here on row 0 is row `first` of the sequence. Of the rows nothing is known yet but lse and what they see.
+  void begin(const AttentionSequence& sequence, std::int64_t kv_head, std::int64_t first, std::int64_t num_rows);
+  /// `count` rows from a whole panel on; their gradients start at 0.
+  void load(std::int64_t row, std::int64_t count);
+  /// Adds what rows that are loaded make of the gradients of the sinks, one per head that shares the KV head.
+  void add_to_sinks(std::int64_t row, std::int64_t count, double* dsinks) const noexcept;
   /// Turns the gradients back and writes them.
-  void store_gradients();
+  void store_gradients(std::int64_t row, std::int64_t count);
+
+  /// What load() reads; what is read of rows that are loaded; where gradients are written.
+  void list_unloaded(std::int64_t row, std::int64_t count, LinesAhead& ahead) const noexcept;
+  void list_loaded(std::int64_t row, std::int64_t count, LinesAhead& ahead) const noexcept;
+  void list_stored(std::int64_t row, std::int64_t count, LinesAhead& ahead) const noexcept;
 
   std::int64_t num_rows() const noexcept { return num_rows_; }
   std::int64_t query(std::int64_t row) const noexcept { return (first_ + row) / heads_per_kv_head_; }
@@ -54,11 +64,18 @@ class BackwardRows {
   T* dqueries(std::int64_t row) const noexcept { return dqueries_ + row * dquery_step_; }
 
  private:
+  /// How many rows from `row` on, and before `end`, are of one token.
+  std::int64_t rows_of_token(std::int64_t row, std::int64_t end) const noexcept {
+    return std::min(heads_per_kv_head_ - (first_ + row) % heads_per_kv_head_, end - row);
+  }
+  template <class Rows>
+  void list(const Rows& rows, std::int64_t row, std::int64_t count, LinesAhead& ahead) const noexcept;
   void load_row(std::int64_t row);
   void clear_row(std::int64_t row);
   T scale(std::int64_t row) const noexcept;
 
   const BackwardProblem& p_;
+  const AttentionBackwardKernels<T>& kernels_;
   std::int64_t heads_per_kv_head_, query_step_, dout_step_, dquery_step_;
   VisibleKeys visible_;
   TurnedRows<T> query_rows_;

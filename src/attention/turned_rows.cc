@@ -103,11 +103,11 @@ void TurnedRows<T>::load_rows(Along along, std::int64_t batch, std::int64_t toke
 
 /// The transpose: the angle is negated and the amplitude kept.
 template <class T>
-void TurnedRows<T>::turn_back(std::int64_t batch, std::int64_t token, T* gradient) {
+void TurnedRows<T>::turn_back(std::int64_t batch, std::int64_t token, std::int64_t count, T* gradients, std::int64_t step) {
   if (angles_ == nullptr) return;
   hold(batch, token, true);
-  turn(Along::heads, token, 1, {dtype_of<T>, gradient + slice_, 0}, gradient + slice_, 0);
-  if (pairs_first_ != nullptr) bring_pairs_back(gradient);
+  turn(Along::heads, token, count, {dtype_of<T>, gradients + slice_, step}, gradients + slice_, step);
+  for (std::int64_t i = 0; pairs_first_ != nullptr && i < count; ++i) bring_pairs_back(gradients + i * step);
 }
 
 template <class T>

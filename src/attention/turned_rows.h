@@ -38,8 +38,8 @@ class TurnedRows {
   /// Where it reads.
   const TensorRows<ConstTensorView>& rows() const noexcept { return rows_; }
 
-  /// From a gradient with respect to what load() gives to the one with respect to what it reads, in place. Not `as_written`.
-  void turn_back(std::int64_t batch, std::int64_t token, T* gradient);
+  /// From gradients with respect to what load_heads() gives to those with respect to what it reads, in place. Not `as_written`.
+  void turn_back(std::int64_t batch, std::int64_t token, std::int64_t count, T* gradients, std::int64_t step);
 
  private:
   /// Along the tokens of a head, or along the heads of a token.

@@ -34,6 +34,31 @@ constexpr std::int64_t lanes = static_cast<std::int64_t>(hn::MaxLanes(Tag<T>()))
 template <class T>
 constexpr std::int64_t group_keys = vectors* lanes<T>;
 
+template <class T>
+bool all_finite(const T* numbers, std::int64_t length) noexcept {
+  const Tag<T> d;
+  Vec<T> not_finite = hn::Zero(d);  // as x - x is of infinities and NaN
+  std::int64_t i = 0;
+  for (; i + lanes<T> <= length; i += lanes<T>) {
+    const Vec<T> x = hn::LoadU(d, numbers + i);
+    not_finite = hn::Or(not_finite, hn::Sub(x, x));
+  }
+  bool finite = hn::AllTrue(d, hn::Eq(not_finite, hn::Zero(d)));
+  for (; i < length; ++i) finite = finite && numbers[i] - numbers[i] == 0;
+  return finite;
+}
+
+template <class T>
+T dot(const T* a, const T* b, std::int64_t length) noexcept {
+  const Tag<T> d;
+  Vec<T> sums = hn::Zero(d);
+  std::int64_t i = 0;
+  for (; i + lanes<T> <= length; i += lanes<T>) sums = hn::MulAdd(hn::LoadU(d, a + i), hn::LoadU(d, b + i), sums);
+  T sum = hn::GetLane(hn::SumOfLanes(d, sums));
+  for (; i < length; ++i) sum += a[i] * b[i];
+  return sum;
+}
+
 /// block[r][v] += sum over n < length of factor(n, r) * b[n * step + v]
 template <int rows, int width, class T, class Factor>
 HWY_INLINE void add_product(Vec<T> (&block)[rows * width], const Factor& factor, const T* b, std::int64_t step,
@@ -58,6 +83,7 @@ HWY_INLINE void add_product(Vec<T> (&block)[rows * width], const Factor& factor,
 /// Of the rows from `row` on.
 template <class T>
 HWY_INLINE void multiply_panel(const RowsByKeys<T>& p, std::int64_t row, Vec<T> (&block)[panel * vectors]) {
+  p.ahead->fetch();
   const T* from[panel];
   unroll<panel>([&](auto r) ROTARY_LAMBDA { from[r] = p.rows + (row + r) * p.step; });
   unroll<panel * vectors>([&](auto i) ROTARY_LAMBDA { block[i] = hn::Zero(Tag<T>()); });
@@ -130,9 +156,10 @@ void differentiate(const RowsByKeys<T>& products, const T* delta, const T* weigh
 }
 
 template <class T>
-void add_to_keys(const T* rows, std::int64_t step, std::int64_t num_rows, const T* weights, T* sums,
-                 std::int64_t width) noexcept {
+void add_to_keys(const T* rows, std::int64_t step, std::int64_t num_rows, const T* weights, T* sums, std::int64_t width,
+                 LinesAhead& ahead) noexcept {
   for (std::int64_t channel = 0; channel < width; channel += panel) {
+    ahead.fetch();
     Vec<T> block[panel * vectors];
     T* const at = sums + channel * group_keys<T>;
     const T* const from = rows + channel;
@@ -194,7 +221,8 @@ void add_to_queries(const T* dscore, std::int64_t num_groups, std::int64_t num_r
 template <class T>
 const AttentionBackwardKernels<T>* kernels() noexcept {
   static constexpr AttentionBackwardKernels<T> table = {
-      group_keys<T>, panel, lanes<T>, weigh<T>, weigh_by_rules<T>, differentiate<T>, add_to_keys<T>, add_to_queries<T>};
+      group_keys<T>,    panel,          lanes<T>,         all_finite<T>, dot<T>, weigh<T>, weigh_by_rules<T>,
+      differentiate<T>, add_to_keys<T>, add_to_queries<T>};
   return &table;
 }
 

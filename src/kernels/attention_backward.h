@@ -16,6 +16,8 @@
 
 #include <cstdint>
 
+#include "kernels/rows_ahead.h"
+
 namespace rotary {
 
 /// Rows of a row tile at most; a multiple of everything that rows are counted in.
@@ -28,6 +30,7 @@ struct RowsByKeys {
   std::int64_t step, num_rows;
   const T* columns;  ///< [width][w]
   std::int64_t width;
+  LinesAhead* ahead;  ///< fetched from once per p rows
 };
 
 /// What happens to the scores of a group beside the products. Row i sees the keys begin[i] … end[i] - 1, where what is added
@@ -47,15 +50,17 @@ struct AttentionBackwardKernels {
   std::int64_t panel;  ///< p: num_rows and widths are multiples of it
   std::int64_t lanes;  ///< the step of key_rows and dqueries is a multiple of it
 
+  bool (*all_finite)(const T* numbers, std::int64_t length) noexcept;
+  T (*dot)(const T* a, const T* b, std::int64_t length) noexcept;
   void (*weigh)(const RowsByKeys<T>& scores, const T* lse, T* weights) noexcept;
   /// The same; what a row does not see gets the weight 0, whatever its score is.
   void (*weigh_by_rules)(const RowsByKeys<T>& scores, const T* lse, const ScoreRules<T>& rules, T* weights) noexcept;
   /// A weight of 0 gives 0, whatever it is multiplied by. `slopes` as above, or nullptr.
   void (*differentiate)(const RowsByKeys<T>& products, const T* delta, const T* weights, const T* slopes,
                         T* dscore) noexcept;
-  /// sums [width][w] += rows^T weights
+  /// sums [width][w] += rows^T weights. Fetches ahead once per p channels.
   void (*add_to_keys)(const T* rows, std::int64_t step, std::int64_t num_rows, const T* weights, T* sums,
-                      std::int64_t width) noexcept;
+                      std::int64_t width, LinesAhead& ahead) noexcept;
   /// dscore [num_groups][row_tile][w], key_rows [num_groups][w][step], dqueries [row_tile][step]. Rows after num_rows may be
   /// worked on, too.
   void (*add_to_queries)(const T* dscore, std::int64_t num_groups, std::int64_t num_rows, const T* key_rows, T* dqueries,
