@@ -24,6 +24,7 @@ BackwardPart<T>::BackwardPart(const BackwardProblem& problem, Arena& arena)
       slopes_(arena.take<T>(problem.forward.options.softcap != 0 ? row_tile * kernels_.keys : 0)),
       begin_(arena.take<T>(row_tile)),
       end_(arena.take<T>(row_tile)),
+      end_in_block_(arena.take<std::int64_t>(row_tile)),
       key_positions_(arena.take<double>(added_.may_add() ? kernels_.keys : 0)) {}
 
 template <class T>
@@ -123,8 +124,12 @@ void BackwardPart<T>::add_tile(const RowTile& tile, std::int64_t first_key) {
   ahead_.spread_over((end_group - first_group) * fetches_per_group());
   for (std::int64_t group = first_group; group < end_group; ++group) add_group(tile, first_key, group);
   if (!p_.gradients.q) return;
-  kernels_.add_to_queries(dscore_ + first_group * row_tile * w, end_group - first_group, tile.num_rows,
-                          keys_.key_rows(first_group), rows_.dqueries(tile.first_row), rows_.dquery_step());
+  const std::int64_t first = first_key + first_group * w;
+  for (std::int64_t row = 0; row < row_tile; ++row) {
+    end_in_block_[row] = row < tile.num_rows ? common(rows_.range(tile.first_row + row), keys).end - first : 0;
+  }
+  kernels_.add_to_queries(dscore_ + first_group * row_tile * w, tile.num_rows, end_in_block_, keys_.key_rows(first_group),
+                          rows_.dqueries(tile.first_row), rows_.dquery_step());
 }
 
 template <class T>
@@ -139,18 +144,19 @@ void BackwardPart<T>::add_group(const RowTile& tile, std::int64_t first_key, std
 
   const std::int64_t first_row = tile.first_row + rows.begin, num_rows = rows.end - rows.begin;
   weigh(tile, rows, keys, group);
+  const T* const end = keys.end <= tile.all.end ? nullptr : end_ + rows.begin;
   if (p_.gradients.v) {
-    kernels_.add_to_keys(rows_.dout(first_row), rows_.dout_step(), num_rows, weights_ + rows.begin * w,
+    kernels_.add_to_keys(rows_.dout(first_row), rows_.dout_step(), num_rows, weights_ + rows.begin * w, end,
                          keys_.dvalues(group), keys_.dvalue_width(), ahead_);
   }
   if (!p_.needs_dscore()) return;
   kernels_.differentiate(
       {rows_.dout(first_row), rows_.dout_step(), num_rows, keys_.values(group), p_.forward.value_dim, &ahead_},
       rows_.delta(first_row), weights_ + rows.begin * w,
-      p_.forward.options.softcap != 0 ? slopes_ + rows.begin * w : nullptr, dscore + rows.begin * w);
+      p_.forward.options.softcap != 0 ? slopes_ + rows.begin * w : nullptr, end, dscore + rows.begin * w);
   if (!p_.gradients.k) return;
-  kernels_.add_to_keys(rows_.queries(first_row), rows_.query_step(), num_rows, dscore + rows.begin * w, keys_.dkeys(group),
-                       keys_.dkey_width(), ahead_);
+  kernels_.add_to_keys(rows_.queries(first_row), rows_.query_step(), num_rows, dscore + rows.begin * w, end,
+                       keys_.dkeys(group), keys_.dkey_width(), ahead_);
 }
 
 /// Counted from the tile's first, by whole panels; none: all are before the end of an empty range.
@@ -174,16 +180,22 @@ void BackwardPart<T>::weigh(const RowTile& tile, const KeyRange& rows, const Key
   if (!adds && !caps && tile.all.begin <= keys.begin && keys.end <= tile.all.end) {
     return kernels_.weigh(scores, rows_.lse(first_row), weights);
   }
+  find_ends(tile, rows, keys);
   if (adds) load_added(tile, rows, keys);
+  kernels_.weigh_by_rules(scores, rows_.lse(first_row),
+                          {begin_ + rows.begin, end_ + rows.begin, adds ? added_tile_ + rows.begin * w : nullptr,
+                           static_cast<T>(p_.forward.options.softcap), caps ? slopes_ + rows.begin * w : nullptr},
+                          weights);
+}
+
+template <class T>
+void BackwardPart<T>::find_ends(const RowTile& tile, const KeyRange& rows, const KeyRange& keys) noexcept {
+  const std::int64_t w = kernels_.keys;
   for (std::int64_t row = rows.begin; row < rows.end; ++row) {
     const KeyRange seen = row < tile.num_rows ? rows_.range(tile.first_row + row) : KeyRange{0, 0};
     begin_[row] = static_cast<T>(std::clamp<std::int64_t>(seen.begin - keys.begin, 0, w));
     end_[row] = static_cast<T>(std::clamp<std::int64_t>(seen.end - keys.begin, 0, w));
   }
-  kernels_.weigh_by_rules(scores, rows_.lse(first_row),
-                          {begin_ + rows.begin, end_ + rows.begin, adds ? added_tile_ + rows.begin * w : nullptr,
-                           static_cast<T>(p_.forward.options.softcap), caps ? slopes_ + rows.begin * w : nullptr},
-                          weights);
 }
 
 template <class T>

@@ -62,6 +62,7 @@ class BackwardPart {
   void add_tile(const RowTile& tile, std::int64_t first_key);
   void add_group(const RowTile& tile, std::int64_t first_key, std::int64_t group);
   KeyRange rows_that_see(const RowTile& tile, const KeyRange& keys) const noexcept;
+  void find_ends(const RowTile& tile, const KeyRange& rows, const KeyRange& keys) noexcept;
   void weigh(const RowTile& tile, const KeyRange& rows, const KeyRange& keys, std::int64_t group);
   void load_added(const RowTile& tile, const KeyRange& rows, const KeyRange& keys);
   static T* join(const KeySums<T>& sums, bool seen, const T* gradient, T* sum, std::int64_t width) noexcept;
@@ -79,6 +80,7 @@ class BackwardPart {
   LinesAhead ahead_;
   T *weights_, *dscore_;  // [row_tile][w], [groups][row_tile][w]
   T *added_tile_, *slopes_, *begin_, *end_;
+  std::int64_t* end_in_block_;
   double* key_positions_;
 };
 

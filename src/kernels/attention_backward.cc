@@ -7,7 +7,9 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include <algorithm>
 #include <limits>
+#include <type_traits>
 
 #include "kernels/exp-inl.h"
 #include "kernels/unroll-inl.h"
@@ -59,17 +61,18 @@ T dot(const T* a, const T* b, std::int64_t length) noexcept {
   return sum;
 }
 
-/// block[r][v] += sum over n < length of factor(n, r) * b[n * step + v]
-template <int rows, int width, class T, class Factor>
-HWY_INLINE void add_product(Vec<T> (&block)[rows * width], const Factor& factor, const T* b, std::int64_t step,
+/// block[r][v] += sum over n < length of factor(n, r) * b[n * step + v], for v < width.
+template <int rows, int width, int block_width = width, class T, class Factor>
+HWY_INLINE void add_product(Vec<T> (&block)[rows * block_width], const Factor& factor, const T* b, std::int64_t step,
                             std::int64_t length) {
   const auto take = [&](std::int64_t n, const T* from) ROTARY_LAMBDA {
     Vec<T> row[width];
     unroll<width>([&](auto v) ROTARY_LAMBDA { row[v] = hn::Load(Tag<T>(), from + lanes<T> * v); });
     unroll<rows>([&](auto r) ROTARY_LAMBDA {
       const Vec<T> broadcast = hn::Set(Tag<T>(), factor(n, r));
-      unroll<width>([&](auto v)
-                        ROTARY_LAMBDA { block[r * width + v] = hn::MulAdd(row[v], broadcast, block[r * width + v]); });
+      unroll<width>([&](auto v) ROTARY_LAMBDA {
+        block[r * block_width + v] = hn::MulAdd(row[v], broadcast, block[r * block_width + v]);
+      });
     });
   };
   std::int64_t n = 0;
@@ -80,14 +83,32 @@ HWY_INLINE void add_product(Vec<T> (&block)[rows * width], const Factor& factor,
   if (n < length) take(n, b + n * step);
 }
 
-/// Of the rows from `row` on.
-template <class T>
-HWY_INLINE void multiply_panel(const RowsByKeys<T>& p, std::int64_t row, Vec<T> (&block)[panel * vectors]) {
+/// body(how many vectors of keys the rows of a panel see) as a constant; not where they see none.
+template <class T, class Body>
+HWY_INLINE void with_vectors_seen(const T* end, const Body& body) {
+  const T most = *std::max_element(end, end + panel);
+  if (most > 2 * lanes<T>) body(std::integral_constant<int, 3>());
+  else if (most > lanes<T>) body(std::integral_constant<int, 2>());
+  else if (most > 0) body(std::integral_constant<int, 1>());
+}
+
+template <int first, class T>
+HWY_INLINE void clear_vectors_from(T* panel_of_keys) {
+  unroll<panel>([&](auto r) ROTARY_LAMBDA {
+    unroll<vectors - first>([&](auto v) ROTARY_LAMBDA {
+      hn::Store(hn::Zero(Tag<T>()), Tag<T>(), panel_of_keys + r * group_keys<T> + lanes<T> * (first + v));
+    });
+  });
+}
+
+/// Of the rows from `row` on, and the first `width` vectors of keys.
+template <int width, class T>
+HWY_INLINE void multiply_panel(const RowsByKeys<T>& p, std::int64_t row, Vec<T> (&block)[panel * width]) {
   p.ahead->fetch();
   const T* from[panel];
   unroll<panel>([&](auto r) ROTARY_LAMBDA { from[r] = p.rows + (row + r) * p.step; });
-  unroll<panel * vectors>([&](auto i) ROTARY_LAMBDA { block[i] = hn::Zero(Tag<T>()); });
-  add_product<panel, vectors>(
+  unroll<panel * width>([&](auto i) ROTARY_LAMBDA { block[i] = hn::Zero(Tag<T>()); });
+  add_product<panel, width>(
       block, [&](std::int64_t n, auto r) ROTARY_LAMBDA { return from[r][n]; }, p.columns, group_keys<T>, p.width);
 }
 
@@ -96,7 +117,7 @@ void weigh(const RowsByKeys<T>& scores, const T* lse, T* weights) noexcept {
   const Tag<T> d;
   for (std::int64_t row = 0; row < scores.num_rows; row += panel) {
     Vec<T> block[panel * vectors];
-    multiply_panel(scores, row, block);
+    multiply_panel<vectors>(scores, row, block);
     unroll<panel * vectors>([&](auto i) ROTARY_LAMBDA {
       const Vec<T> difference = hn::Sub(block[i], hn::Set(d, lse[row + i / vectors]));
       hn::Store(exp_of_nonpositive<T>(difference), d, weights + row * group_keys<T> + lanes<T> * i);
@@ -105,67 +126,100 @@ void weigh(const RowsByKeys<T>& scores, const T* lse, T* weights) noexcept {
 }
 
 /// x becomes cap * tanh(x / cap); `slopes` receives the derivative.
-template <class T>
-HWY_INLINE void cap_scores(T cap, Vec<T> (&block)[panel * vectors], T* slopes) {
+template <int width, class T>
+HWY_INLINE void cap_scores(T cap, Vec<T> (&block)[panel * width], T* slopes) {
   const Tag<T> d;
-  unroll<panel * vectors>([&](auto i) ROTARY_LAMBDA {
+  unroll<panel * width>([&](auto i) ROTARY_LAMBDA {
     const Vec<T> t = tanh<T>(hn::Div(block[i], hn::Set(d, cap)));
-    hn::Store(hn::NegMulAdd(t, t, hn::Set(d, T{1})), d, slopes + lanes<T> * i);
+    hn::Store(hn::NegMulAdd(t, t, hn::Set(d, T{1})), d, slopes + i / width * group_keys<T> + lanes<T> * (i % width));
     block[i] = hn::Mul(hn::Set(d, cap), t);
+  });
+}
+
+template <int width, class T>
+HWY_INLINE void weigh_panel_by_rules(const RowsByKeys<T>& scores, std::int64_t row, const T* lse,
+                                     const ScoreRules<T>& rules, T* weights) {
+  const Tag<T> d;
+  const Vec<T> minus_infinity = hn::Set(d, -std::numeric_limits<T>::infinity());
+  Vec<T> block[panel * width];
+  multiply_panel<width>(scores, row, block);
+  if (rules.softcap != 0) cap_scores<width, T>(rules.softcap, block, rules.slopes + row * group_keys<T>);
+  unroll<panel * width>([&](auto i) ROTARY_LAMBDA {
+    constexpr int r = i / width, v = i % width;
+    const std::int64_t at = (row + r) * group_keys<T> + lanes<T> * v;
+    const Vec<T> key = hn::Iota(d, static_cast<T>(lanes<T> * v));
+    auto counts = hn::And(hn::Ge(key, hn::Set(d, rules.begin[row + r])), hn::Lt(key, hn::Set(d, rules.end[row + r])));
+    if (rules.added != nullptr) {
+      const Vec<T> added = hn::Load(d, rules.added + at);
+      counts = hn::AndNot(hn::Eq(added, minus_infinity), counts);
+      block[i] = hn::Add(block[i], added);
+    }
+    const Vec<T> difference = hn::Sub(block[i], hn::Set(d, lse[row + r]));
+    hn::Store(hn::IfThenElseZero(counts, exp_of_nonpositive<T>(difference)), d, weights + at);
   });
 }
 
 template <class T>
 void weigh_by_rules(const RowsByKeys<T>& scores, const T* lse, const ScoreRules<T>& rules, T* weights) noexcept {
-  const Tag<T> d;
-  const Vec<T> minus_infinity = hn::Set(d, -std::numeric_limits<T>::infinity());
   for (std::int64_t row = 0; row < scores.num_rows; row += panel) {
-    Vec<T> block[panel * vectors];
-    multiply_panel(scores, row, block);
-    if (rules.softcap != 0) cap_scores<T>(rules.softcap, block, rules.slopes + row * group_keys<T>);
-    unroll<panel * vectors>([&](auto i) ROTARY_LAMBDA {
-      constexpr int r = i / vectors, v = i % vectors;
-      const std::int64_t at = row * group_keys<T> + lanes<T> * i;
-      const Vec<T> key = hn::Iota(d, static_cast<T>(lanes<T> * v));
-      auto counts = hn::And(hn::Ge(key, hn::Set(d, rules.begin[row + r])), hn::Lt(key, hn::Set(d, rules.end[row + r])));
-      if (rules.added != nullptr) {
-        const Vec<T> added = hn::Load(d, rules.added + at);
-        counts = hn::AndNot(hn::Eq(added, minus_infinity), counts);
-        block[i] = hn::Add(block[i], added);
-      }
-      const Vec<T> difference = hn::Sub(block[i], hn::Set(d, lse[row + r]));
-      hn::Store(hn::IfThenElseZero(counts, exp_of_nonpositive<T>(difference)), d, weights + at);
-    });
+    clear_vectors_from<0>(weights + row * group_keys<T>);
+    with_vectors_seen(rules.end + row,
+                      [&](auto width) ROTARY_LAMBDA { weigh_panel_by_rules<width>(scores, row, lse, rules, weights); });
   }
 }
 
-template <class T>
-void differentiate(const RowsByKeys<T>& products, const T* delta, const T* weights, const T* slopes, T* dscore) noexcept {
+template <int width, class T>
+HWY_INLINE void differentiate_panel(const RowsByKeys<T>& products, std::int64_t row, const T* delta, const T* weights,
+                                    const T* slopes, T* dscore) {
   const Tag<T> d;
+  Vec<T> block[panel * width];
+  multiply_panel<width>(products, row, block);
+  unroll<panel * width>([&](auto i) ROTARY_LAMBDA {
+    constexpr int r = i / width, v = i % width;
+    const std::int64_t at = (row + r) * group_keys<T> + lanes<T> * v;
+    const Vec<T> weight = hn::Load(d, weights + at);
+    Vec<T> gradient = hn::Mul(weight, hn::Sub(block[i], hn::Set(d, delta[row + r])));
+    if (slopes != nullptr) gradient = hn::Mul(gradient, hn::Load(d, slopes + at));
+    hn::Store(hn::IfThenZeroElse(hn::Eq(weight, hn::Zero(d)), gradient), d, dscore + at);
+  });
+}
+
+template <class T>
+void differentiate(const RowsByKeys<T>& products, const T* delta, const T* weights, const T* slopes, const T* end,
+                   T* dscore) noexcept {
   for (std::int64_t row = 0; row < products.num_rows; row += panel) {
-    Vec<T> block[panel * vectors];
-    multiply_panel(products, row, block);
-    unroll<panel * vectors>([&](auto i) ROTARY_LAMBDA {
-      const std::int64_t at = row * group_keys<T> + lanes<T> * i;
-      const Vec<T> weight = hn::Load(d, weights + at);
-      Vec<T> gradient = hn::Mul(weight, hn::Sub(block[i], hn::Set(d, delta[row + i / vectors])));
-      if (slopes != nullptr) gradient = hn::Mul(gradient, hn::Load(d, slopes + at));
-      hn::Store(hn::IfThenZeroElse(hn::Eq(weight, hn::Zero(d)), gradient), d, dscore + at);
-    });
+    if (end == nullptr) {
+      differentiate_panel<vectors>(products, row, delta, weights, slopes, dscore);
+    } else {
+      clear_vectors_from<0>(dscore + row * group_keys<T>);
+      with_vectors_seen(end + row, [&](auto width) ROTARY_LAMBDA {
+        differentiate_panel<width>(products, row, delta, weights, slopes, dscore);
+      });
+    }
   }
 }
 
 template <class T>
-void add_to_keys(const T* rows, std::int64_t step, std::int64_t num_rows, const T* weights, T* sums, std::int64_t width,
-                 LinesAhead& ahead) noexcept {
+void add_to_keys(const T* rows, std::int64_t step, std::int64_t num_rows, const T* weights, const T* end, T* sums,
+                 std::int64_t width, LinesAhead& ahead) noexcept {
+  std::int64_t begin[vectors] = {};  // the first row that sees keys of a vector; all rows before see none from there on
+  for (int v = 0; end != nullptr && v < vectors; ++v) {
+    begin[v] = std::find_if(end, end + num_rows, [&](T e) { return e > static_cast<T>(v * lanes<T>); }) - end;
+  }
   for (std::int64_t channel = 0; channel < width; channel += panel) {
     ahead.fetch();
     Vec<T> block[panel * vectors];
     T* const at = sums + channel * group_keys<T>;
-    const T* const from = rows + channel;
     unroll<panel * vectors>([&](auto i) ROTARY_LAMBDA { block[i] = hn::Load(Tag<T>(), at + lanes<T> * i); });
-    add_product<panel, vectors>(
-        block, [&](std::int64_t n, auto r) ROTARY_LAMBDA { return from[n * step + r]; }, weights, group_keys<T>, num_rows);
+    const auto add = [&](auto seen, std::int64_t first, std::int64_t after) ROTARY_LAMBDA {
+      const T* const from = rows + first * step + channel;
+      add_product<panel, seen, vectors>(
+          block, [&](std::int64_t n, auto r) ROTARY_LAMBDA { return from[n * step + r]; }, weights + first * group_keys<T>,
+          group_keys<T>, after - first);
+    };
+    add(std::integral_constant<int, 1>(), begin[0], begin[1]);
+    add(std::integral_constant<int, 2>(), begin[1], begin[2]);
+    add(std::integral_constant<int, 3>(), begin[2], num_rows);
     unroll<panel * vectors>([&](auto i) ROTARY_LAMBDA { hn::Store(block[i], Tag<T>(), at + lanes<T> * i); });
   }
 }
@@ -173,7 +227,8 @@ void add_to_keys(const T* rows, std::int64_t step, std::int64_t num_rows, const 
 template <class T>
 struct QueryGradients {
   const T* dscore;
-  std::int64_t num_groups, num_rows;
+  std::int64_t num_rows;
+  const std::int64_t* end;
   const T* key_rows;
   T* dqueries;
   std::int64_t step;
@@ -191,11 +246,12 @@ HWY_INLINE void add_to_channels(const QueryGradients<T>& q, std::int64_t channel
       unroll<width>([&](auto v)
                         ROTARY_LAMBDA { block[r * width + v] = hn::Load(Tag<T>(), at + r * q.step + lanes<T> * v); });
     });
-    for (std::int64_t group = 0; group < q.num_groups; ++group) {
-      const T* const from = q.dscore + (group * row_tile + row) * w;
+    const std::int64_t end = *std::max_element(q.end + row, q.end + row + rows);
+    for (std::int64_t key = 0; key < end; key += w) {
+      const T* const from = q.dscore + key * row_tile + row * w;
       add_product<rows, width>(
-          block, [&](std::int64_t n, auto r) ROTARY_LAMBDA { return from[r * w + n]; },
-          q.key_rows + group * w * q.step + channel, q.step, w);
+          block, [&](std::int64_t n, auto r) ROTARY_LAMBDA { return from[r * w + n]; }, q.key_rows + key * q.step + channel,
+          q.step, std::min(w, end - key));
     }
     unroll<rows>([&](auto r) ROTARY_LAMBDA {
       unroll<width>([&](auto v)
@@ -205,9 +261,9 @@ HWY_INLINE void add_to_channels(const QueryGradients<T>& q, std::int64_t channel
 }
 
 template <class T>
-void add_to_queries(const T* dscore, std::int64_t num_groups, std::int64_t num_rows, const T* key_rows, T* dqueries,
+void add_to_queries(const T* dscore, std::int64_t num_rows, const std::int64_t* end, const T* key_rows, T* dqueries,
                     std::int64_t step) noexcept {
-  const QueryGradients<T> q{dscore, num_groups, num_rows, key_rows, dqueries, step};
+  const QueryGradients<T> q{dscore, num_rows, end, key_rows, dqueries, step};
   std::int64_t channel = 0;
   const auto left = [&] { return (step - channel) / lanes<T>; };
   // The widest blocks, but no single vector at the end where it can be avoided.

@@ -55,15 +55,15 @@ struct AttentionBackwardKernels {
   void (*weigh)(const RowsByKeys<T>& scores, const T* lse, T* weights) noexcept;
   /// The same; what a row does not see gets the weight 0, whatever its score is.
   void (*weigh_by_rules)(const RowsByKeys<T>& scores, const T* lse, const ScoreRules<T>& rules, T* weights) noexcept;
-  /// A weight of 0 gives 0, whatever it is multiplied by. `slopes` as above, or nullptr.
-  void (*differentiate)(const RowsByKeys<T>& products, const T* delta, const T* weights, const T* slopes,
+  /// A weight of 0 gives 0, whatever it is multiplied by. `slopes` and `end` as above, or nullptr: all keys are seen.
+  void (*differentiate)(const RowsByKeys<T>& products, const T* delta, const T* weights, const T* slopes, const T* end,
                         T* dscore) noexcept;
-  /// sums [width][w] += rows^T weights. Fetches ahead once per p channels.
-  void (*add_to_keys)(const T* rows, std::int64_t step, std::int64_t num_rows, const T* weights, T* sums,
+  /// sums [width][w] += rows^T weights. `end` as above, or nullptr. Fetches ahead once per p channels.
+  void (*add_to_keys)(const T* rows, std::int64_t step, std::int64_t num_rows, const T* weights, const T* end, T* sums,
                       std::int64_t width, LinesAhead& ahead) noexcept;
-  /// dscore [num_groups][row_tile][w], key_rows [num_groups][w][step], dqueries [row_tile][step]. Rows after num_rows may be
-  /// worked on, too.
-  void (*add_to_queries)(const T* dscore, std::int64_t num_groups, std::int64_t num_rows, const T* key_rows, T* dqueries,
+  /// Of several groups: dscore [groups][row_tile][w], key_rows [groups][w][step], dqueries [row_tile][step]. Row i sees no key
+  /// from end[i] on, row_tile of them. Rows after num_rows may be worked on, too.
+  void (*add_to_queries)(const T* dscore, std::int64_t num_rows, const std::int64_t* end, const T* key_rows, T* dqueries,
                          std::int64_t step) noexcept;
 };
 
