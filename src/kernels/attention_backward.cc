@@ -30,6 +30,7 @@ constexpr int panel = 4, most_vectors = 3;  // 16 registers
 constexpr int block_rows[] = {0, 8, 6, 4};
 #endif
 constexpr int vectors = 3;
+constexpr bool has_many_registers = panel == 8;
 
 template <class T>
 constexpr std::int64_t lanes = static_cast<std::int64_t>(hn::MaxLanes(Tag<T>()));
@@ -92,13 +93,9 @@ HWY_INLINE void with_vectors_seen(const T* end, const Body& body) {
   else if (most > 0) body(std::integral_constant<int, 1>());
 }
 
-template <int first, class T>
-HWY_INLINE void clear_vectors_from(T* panel_of_keys) {
-  unroll<panel>([&](auto r) ROTARY_LAMBDA {
-    unroll<vectors - first>([&](auto v) ROTARY_LAMBDA {
-      hn::Store(hn::Zero(Tag<T>()), Tag<T>(), panel_of_keys + r * group_keys<T> + lanes<T> * (first + v));
-    });
-  });
+template <class T>
+HWY_INLINE void clear_panel(T* numbers) {
+  for (std::int64_t i = 0; i < panel * group_keys<T>; i += lanes<T>) hn::Store(hn::Zero(Tag<T>()), Tag<T>(), numbers + i);
 }
 
 /// Of the rows from `row` on, and the first `width` vectors of keys.
@@ -112,89 +109,91 @@ HWY_INLINE void multiply_panel(const RowsByKeys<T>& p, std::int64_t row, Vec<T> 
       block, [&](std::int64_t n, auto r) ROTARY_LAMBDA { return from[r][n]; }, p.columns, group_keys<T>, p.width);
 }
 
-template <class T>
-void weigh(const RowsByKeys<T>& scores, const T* lse, T* weights) noexcept {
-  const Tag<T> d;
-  for (std::int64_t row = 0; row < scores.num_rows; row += panel) {
-    Vec<T> block[panel * vectors];
-    multiply_panel<vectors>(scores, row, block);
-    unroll<panel * vectors>([&](auto i) ROTARY_LAMBDA {
-      const Vec<T> difference = hn::Sub(block[i], hn::Set(d, lse[row + i / vectors]));
-      hn::Store(exp_of_nonpositive<T>(difference), d, weights + row * group_keys<T> + lanes<T> * i);
+/// The place of a vector of a panel among the numbers of all rows.
+template <int width, class T>
+HWY_INLINE std::int64_t place(std::int64_t row, int i) {
+  return (row + i / width) * group_keys<T> + i % width * lanes<T>;
+}
+
+template <int width, class T>
+HWY_NOINLINE void store_panel(const RowsByKeys<T>& p, std::int64_t row, T* products) {
+  Vec<T> block[panel * width];
+  multiply_panel<width>(p, row, block);
+  unroll<panel * width>([&](auto i) ROTARY_LAMBDA { hn::Store(block[i], Tag<T>(), products + place<width, T>(row, i)); });
+}
+
+/// body(product, row, vector of keys, its place) for the first `width` vectors of a panel. `results` are going to be stored at
+/// those places.
+template <int width, class T, class Body>
+HWY_INLINE void each_product(const RowsByKeys<T>& p, std::int64_t row, T* results, const Body& body) {
+  if constexpr (has_many_registers) {
+    Vec<T> block[panel * width];
+    multiply_panel<width>(p, row, block);
+    unroll<panel * width>([&](auto i)
+                              ROTARY_LAMBDA { body(block[i], row + i / width, i % width, place<width, T>(row, i)); });
+  } else {  // what the body needs would contend with the sums for registers
+    store_panel<width>(p, row, results);
+    unroll<panel * width>([&](auto i) ROTARY_LAMBDA {
+      const std::int64_t at = place<width, T>(row, i);
+      body(hn::Load(Tag<T>(), results + at), row + i / width, i % width, at);
     });
   }
 }
 
-/// x becomes cap * tanh(x / cap); `slopes` receives the derivative.
-template <int width, class T>
-HWY_INLINE void cap_scores(T cap, Vec<T> (&block)[panel * width], T* slopes) {
+template <class T>
+void weigh(const RowsByKeys<T>& scores, const T* lse, T* weights) noexcept {
   const Tag<T> d;
-  unroll<panel * width>([&](auto i) ROTARY_LAMBDA {
-    const Vec<T> t = tanh<T>(hn::Div(block[i], hn::Set(d, cap)));
-    hn::Store(hn::NegMulAdd(t, t, hn::Set(d, T{1})), d, slopes + i / width * group_keys<T> + lanes<T> * (i % width));
-    block[i] = hn::Mul(hn::Set(d, cap), t);
-  });
-}
-
-template <int width, class T>
-HWY_INLINE void weigh_panel_by_rules(const RowsByKeys<T>& scores, std::int64_t row, const T* lse,
-                                     const ScoreRules<T>& rules, T* weights) {
-  const Tag<T> d;
-  const Vec<T> minus_infinity = hn::Set(d, -std::numeric_limits<T>::infinity());
-  Vec<T> block[panel * width];
-  multiply_panel<width>(scores, row, block);
-  if (rules.softcap != 0) cap_scores<width, T>(rules.softcap, block, rules.slopes + row * group_keys<T>);
-  unroll<panel * width>([&](auto i) ROTARY_LAMBDA {
-    constexpr int r = i / width, v = i % width;
-    const std::int64_t at = (row + r) * group_keys<T> + lanes<T> * v;
-    const Vec<T> key = hn::Iota(d, static_cast<T>(lanes<T> * v));
-    auto counts = hn::And(hn::Ge(key, hn::Set(d, rules.begin[row + r])), hn::Lt(key, hn::Set(d, rules.end[row + r])));
-    if (rules.added != nullptr) {
-      const Vec<T> added = hn::Load(d, rules.added + at);
-      counts = hn::AndNot(hn::Eq(added, minus_infinity), counts);
-      block[i] = hn::Add(block[i], added);
-    }
-    const Vec<T> difference = hn::Sub(block[i], hn::Set(d, lse[row + r]));
-    hn::Store(hn::IfThenElseZero(counts, exp_of_nonpositive<T>(difference)), d, weights + at);
-  });
+  for (std::int64_t row = 0; row < scores.num_rows; row += panel) {
+    each_product<vectors>(scores, row, weights, [&](Vec<T> score, std::int64_t r, int, std::int64_t at) ROTARY_LAMBDA {
+      hn::Store(exp_of_nonpositive<T>(hn::Sub(score, hn::Set(d, lse[r]))), d, weights + at);
+    });
+  }
 }
 
 template <class T>
 void weigh_by_rules(const RowsByKeys<T>& scores, const T* lse, const ScoreRules<T>& rules, T* weights) noexcept {
-  for (std::int64_t row = 0; row < scores.num_rows; row += panel) {
-    clear_vectors_from<0>(weights + row * group_keys<T>);
-    with_vectors_seen(rules.end + row,
-                      [&](auto width) ROTARY_LAMBDA { weigh_panel_by_rules<width>(scores, row, lse, rules, weights); });
-  }
-}
-
-template <int width, class T>
-HWY_INLINE void differentiate_panel(const RowsByKeys<T>& products, std::int64_t row, const T* delta, const T* weights,
-                                    const T* slopes, T* dscore) {
   const Tag<T> d;
-  Vec<T> block[panel * width];
-  multiply_panel<width>(products, row, block);
-  unroll<panel * width>([&](auto i) ROTARY_LAMBDA {
-    constexpr int r = i / width, v = i % width;
-    const std::int64_t at = (row + r) * group_keys<T> + lanes<T> * v;
-    const Vec<T> weight = hn::Load(d, weights + at);
-    Vec<T> gradient = hn::Mul(weight, hn::Sub(block[i], hn::Set(d, delta[row + r])));
-    if (slopes != nullptr) gradient = hn::Mul(gradient, hn::Load(d, slopes + at));
-    hn::Store(hn::IfThenZeroElse(hn::Eq(weight, hn::Zero(d)), gradient), d, dscore + at);
-  });
+  const Vec<T> minus_infinity = hn::Set(d, -std::numeric_limits<T>::infinity());
+  const auto weigh_one = [&](Vec<T> score, std::int64_t row, int v, std::int64_t at) ROTARY_LAMBDA {
+    if (rules.softcap != 0) {
+      const Vec<T> cap = hn::Set(d, rules.softcap), t = tanh<T>(hn::Div(score, cap));
+      hn::Store(hn::NegMulAdd(t, t, hn::Set(d, T{1})), d, rules.slopes + at);
+      score = hn::Mul(cap, t);
+    }
+    const Vec<T> key = hn::Iota(d, static_cast<T>(lanes<T> * v));
+    auto counts = hn::And(hn::Ge(key, hn::Set(d, rules.begin[row])), hn::Lt(key, hn::Set(d, rules.end[row])));
+    if (rules.added != nullptr) {
+      const Vec<T> added = hn::Load(d, rules.added + at);
+      counts = hn::AndNot(hn::Eq(added, minus_infinity), counts);
+      score = hn::Add(score, added);
+    }
+    const Vec<T> weight = exp_of_nonpositive<T>(hn::Sub(score, hn::Set(d, lse[row])));
+    hn::Store(hn::IfThenElseZero(counts, weight), d, weights + at);
+  };
+  for (std::int64_t row = 0; row < scores.num_rows; row += panel) {
+    clear_panel(weights + row * group_keys<T>);
+    with_vectors_seen(rules.end + row,
+                      [&](auto width) ROTARY_LAMBDA { each_product<width>(scores, row, weights, weigh_one); });
+  }
 }
 
 template <class T>
 void differentiate(const RowsByKeys<T>& products, const T* delta, const T* weights, const T* slopes, const T* end,
                    T* dscore) noexcept {
+  const Tag<T> d;
+  const auto differentiate_one = [&](Vec<T> product, std::int64_t row, int, std::int64_t at) ROTARY_LAMBDA {
+    const Vec<T> weight = hn::Load(d, weights + at);
+    Vec<T> gradient = hn::Mul(weight, hn::Sub(product, hn::Set(d, delta[row])));
+    if (slopes != nullptr) gradient = hn::Mul(gradient, hn::Load(d, slopes + at));
+    hn::Store(hn::IfThenZeroElse(hn::Eq(weight, hn::Zero(d)), gradient), d, dscore + at);
+  };
   for (std::int64_t row = 0; row < products.num_rows; row += panel) {
     if (end == nullptr) {
-      differentiate_panel<vectors>(products, row, delta, weights, slopes, dscore);
+      each_product<vectors>(products, row, dscore, differentiate_one);
     } else {
-      clear_vectors_from<0>(dscore + row * group_keys<T>);
-      with_vectors_seen(end + row, [&](auto width) ROTARY_LAMBDA {
-        differentiate_panel<width>(products, row, delta, weights, slopes, dscore);
-      });
+      clear_panel(dscore + row * group_keys<T>);
+      with_vectors_seen(end + row,
+                        [&](auto width) ROTARY_LAMBDA { each_product<width>(products, row, dscore, differentiate_one); });
     }
   }
 }
