@@ -67,6 +67,11 @@ struct AttentionBackwardKernels {
                          std::int64_t step) noexcept;
 };
 
+/// To an odd multiple: rows that are a power of two apart would share few sets of the first cache.
+constexpr std::int64_t round_up_to_odd(std::int64_t n, std::int64_t unit) noexcept {
+  return ((n + unit - 1) / unit | 1) * unit;
+}
+
 /// Those of the active instruction set.
 template <class T>
 const AttentionBackwardKernels<T>& attention_backward_kernels() noexcept;
