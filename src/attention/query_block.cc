@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 #include <type_traits>
 
 #include "attention/cached_sequences.h"
@@ -54,7 +55,7 @@ typename QueryBlock<T>::RowTile QueryBlock<T>::take_tile(const AttentionProblem&
   RowTile tile{};
   tile.queries = arena.take<T>(kernels.packed_width(p.head_dim) * kernels.rows);
   tile.out = arena.take<T>(round_up(p.value_dim, kernels.value_panel) * kernels.rows);
-  tile.max = arena.take<T>(kernels.rows);
+  tile.reference = arena.take<T>(kernels.rows);
   tile.sum = arena.take<T>(kernels.rows);
   tile.ranges = arena.take<KeyRange>(kernels.rows);
   return tile;
@@ -64,6 +65,7 @@ template <class T>
 QueryBlock<T>::QueryBlock(const AttentionProblem& problem, std::int64_t tiles, Arena& arena)
     : p_(problem),
       kernels_(kernels_for<T>(problem)),
+      scores_per_nat_(std::numbers::log2e / static_cast<double>(kernels_.log2_per_score)),
       heads_per_kv_head_(problem.heads_per_kv_head()),
       padded_value_dim_(round_up(problem.value_dim, kernels_.value_panel)),
       visible_(problem),
@@ -124,7 +126,7 @@ void QueryBlock<T>::load_queries(RowTile& tile) {
     const std::int64_t token = sequence_.first_query + query(tile.first_row + r), first_head = head(tile.first_row + r);
     count = std::min((kv_head_ + 1) * heads_per_kv_head_ - first_head, tile.num_rows - r);
     query_rows_.load_heads(sequence_.row, token, first_head, count, some_rows_ + r * width, width);
-    std::fill_n(scales_ + r, count, static_cast<T>(p_.scale_of(sequence_.row, token)));
+    std::fill_n(scales_ + r, count, static_cast<T>(scores_per_nat_ * p_.scale_of(sequence_.row, token)));
   }
   std::fill(some_rows_ + tile.num_rows * width, some_rows_ + rows * width, T{0});
   std::fill(scales_ + tile.num_rows, scales_ + rows, T{0});
@@ -137,12 +139,12 @@ template <class T>
 void QueryBlock<T>::start_sums(RowTile& tile) noexcept {
   const std::int64_t rows = kernels_.rows;
   std::fill_n(tile.out, padded_value_dim_ * rows, T{0});
-  std::fill_n(tile.max, rows, -std::numeric_limits<T>::infinity());
+  std::fill_n(tile.reference, rows, -std::numeric_limits<T>::infinity());
   std::fill_n(tile.sum, rows, T{0});
   if (!p_.options.sinks) return;
   for (std::int64_t r = 0; r < tile.num_rows; ++r) {
-    tile.max[r] = added_number<T>(p_.sink(head(tile.first_row + r)));
-    tile.sum[r] = tile.max[r] == -std::numeric_limits<T>::infinity() ? T{0} : T{1};
+    tile.reference[r] = added_number<T>(std::numbers::log2e * p_.sink(head(tile.first_row + r)));
+    tile.sum[r] = tile.reference[r] == -std::numeric_limits<T>::infinity() ? T{0} : T{1};
   }
 }
 
@@ -274,18 +276,36 @@ void QueryBlock<T>::attend(RowTile& tile, std::int64_t first_key, const KeyRange
   const std::int64_t num_keys = part.end - part.begin;
   LinesAhead ahead = needed_next(tile, first_key);
   ahead.spread_over((num_keys + padded_value_dim_) / kernels_.step);
-  T* const scores = scores_ + part.begin * kernels_.rows;
-  kernels_.score(keys_, part.begin, num_keys, tile.queries, p_.head_dim, scores, ahead);
-  if (p_.options.softcap != 0) kernels_.softcap(scores, num_keys, static_cast<T>(p_.options.softcap));
-  if (added_.any(sequence_)) {
-    load_added(tile, first_key, part);
-    kernels_.add_mask(scores, num_keys, added_tile_ + part.begin * kernels_.rows);
-  }
-  if (tile.all.begin > first_key + part.begin || tile.all.end < first_key + part.end) hide(tile, first_key, part);
-  if (num_not_finite_ > 0) note_who_sees_not_finite(part);
-  kernels_.weigh(scores, num_keys, tile.max, tile.sum, tile.out, padded_value_dim_);
+  T* const weights = scores_ + part.begin * kernels_.rows;
+  weigh(tile, first_key, part, weights, ahead);
   if (num_not_finite_ > 0) add_not_finite(tile, first_key);
-  kernels_.accumulate(values_, part.begin, num_keys, scores, tile.out, padded_value_dim_, ahead);
+  kernels_.accumulate(values_, part.begin, num_keys, weights, tile.out, padded_value_dim_, ahead);
+}
+
+template <class T>
+void QueryBlock<T>::weigh(const RowTile& tile, std::int64_t first_key, const KeyRange& part, T* weights,
+                          LinesAhead& ahead) {
+  const std::int64_t num_keys = part.end - part.begin;
+  const KeysAndQueries<T> product{keys_, part.begin, num_keys, tile.queries, p_.head_dim};
+  const SoftmaxOfRows<T> softmax{kernels_.log2_per_score, tile.reference, tile.sum, tile.out, padded_value_dim_};
+  const bool adds = added_.any(sequence_), caps = p_.options.softcap != 0;
+  const bool at_once = kernels_.score_and_weigh != nullptr && !adds && !caps && num_not_finite_ == 0;
+  const KeyRange all = within_tile(tile.all, first_key);
+  SeenKeys<T> seen{begin_, end_, all.begin - part.begin, all.end - part.begin};
+  const bool all_see_all =
+      seen.all_begin <= 0 && seen.all_end >= (at_once ? round_up(num_keys, kernels_.key_panel) : num_keys);
+  if (!all_see_all) find_seen(tile, first_key, part);
+  if (at_once) return kernels_.score_and_weigh(product, seen, weights, softmax, ahead);
+
+  kernels_.score(product, weights, ahead);
+  if (caps) kernels_.softcap(weights, num_keys, static_cast<T>(scores_per_nat_ * p_.options.softcap));
+  if (adds) {
+    load_added(tile, first_key, part);
+    kernels_.add_mask(weights, num_keys, added_tile_ + part.begin * kernels_.rows);
+  }
+  if (!all_see_all) kernels_.hide(weights, num_keys, seen);
+  if (num_not_finite_ > 0) note_who_sees_not_finite(part);
+  kernels_.weigh(weights, num_keys, softmax);
 }
 
 template <class T>
@@ -295,7 +315,8 @@ void QueryBlock<T>::load_added(const RowTile& tile, std::int64_t first_key, cons
   for (std::int64_t r = 0; r < tile.num_rows; ++r) {
     const std::int64_t row = tile.first_row + r;
     added_.row(sequence_, query(row), head(row), first_key + part.begin, num_keys, key_positions_ + part.begin, line);
-    for (std::int64_t i = 0; i < num_keys; ++i) added_tile_[(part.begin + i) * rows + r] = added_number<T>(line[i]);
+    for (std::int64_t i = 0; i < num_keys; ++i)
+      added_tile_[(part.begin + i) * rows + r] = added_number<T>(scores_per_nat_ * line[i]);
   }
   for (std::int64_t i = part.begin; i < part.end; ++i) {
     std::fill(added_tile_ + i * rows + tile.num_rows, added_tile_ + (i + 1) * rows, T{0});
@@ -303,13 +324,12 @@ void QueryBlock<T>::load_added(const RowTile& tile, std::int64_t first_key, cons
 }
 
 template <class T>
-void QueryBlock<T>::hide(const RowTile& tile, std::int64_t first_key, const KeyRange& part) {
+void QueryBlock<T>::find_seen(const RowTile& tile, std::int64_t first_key, const KeyRange& part) noexcept {
   for (std::int64_t r = 0; r < kernels_.rows; ++r) {
     const KeyRange seen = r < tile.num_rows ? within_tile(tile.ranges[r], first_key) : KeyRange{0, 0};
     begin_[r] = static_cast<T>(seen.begin - part.begin);
     end_[r] = static_cast<T>(seen.end - part.begin);
   }
-  kernels_.hide(scores_ + part.begin * kernels_.rows, part.end - part.begin, begin_, end_);
 }
 
 // Values that are infinite or NaN. A hidden key has weight 0, and 0 * NaN would leak into a row that does not see it: such
@@ -350,7 +370,8 @@ void QueryBlock<T>::write(RowTile& tile) {
     const std::int64_t t = sequence_.first_query + query(tile.first_row + r), h = head(tile.first_row + r);
     out_rows_.store(some_rows_ + r * p_.value_dim, sequence_.row, t, h);
     if (!lse) continue;
-    const double value = static_cast<double>(tile.max[r]) + std::log(static_cast<double>(tile.sum[r]));
+    const double value =
+        std::numbers::ln2 * (static_cast<double>(tile.reference[r]) + std::log2(static_cast<double>(tile.sum[r])));
     store_element(lse.dtype(), lse.data(),
                   sequence_.row * lse.stride('B') + t * lse.stride(p_.token_axis) + h * lse.stride('H'), value);
   }

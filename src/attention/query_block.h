@@ -49,9 +49,9 @@ class QueryBlock {
   /// Pointers into the workspace, laid out as kernels/attention.h draws them.
   struct RowTile {
     std::int64_t first_row, num_rows;
-    KeyRange some, all;  // what at least one row sees lies in `some`; `all` is seen by every row
-    T *queries, *out, *max, *sum;
-    KeyRange* ranges;  // of each row
+    KeyRange some, all;                  // what at least one row sees lies in `some`; `all` is seen by every row
+    T *queries, *out, *reference, *sum;  // see SoftmaxOfRows
+    KeyRange* ranges;                    // of each row
     bool has_queries;
   };
 
@@ -73,15 +73,17 @@ class QueryBlock {
   void load_keys(std::int64_t first_key, const KeyRange& part);
   void load_values(std::int64_t first_key, const KeyRange& part);
   void attend(RowTile& tile, std::int64_t first_key, const KeyRange& part);
+  void weigh(const RowTile& tile, std::int64_t first_key, const KeyRange& part, T* weights, LinesAhead& ahead);
   LinesAhead needed_next(const RowTile& tile, std::int64_t first_key) const noexcept;
   void load_added(const RowTile& tile, std::int64_t first_key, const KeyRange& part);
-  void hide(const RowTile& tile, std::int64_t first_key, const KeyRange& part);
+  void find_seen(const RowTile& tile, std::int64_t first_key, const KeyRange& part) noexcept;
   void note_who_sees_not_finite(const KeyRange& part);
   void add_not_finite(RowTile& tile, std::int64_t first_key);
   void write(RowTile& tile);
 
   const AttentionProblem& p_;
   const AttentionKernels<T>& kernels_;
+  double scores_per_nat_;  // the unit of scores
   std::int64_t heads_per_kv_head_, padded_value_dim_;
   VisibleKeys visible_;
   AddedScores added_;

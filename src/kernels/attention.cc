@@ -7,6 +7,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "kernels/exp-inl.h"
@@ -31,7 +32,7 @@ constexpr std::int64_t lanes = static_cast<std::int64_t>(hn::MaxLanes(Tag<T>()))
 template <class T>
 constexpr std::int64_t rows = vectors* lanes<T>;
 
-/// block[i][row] += sum over n < length of a[n][i] * b[n][row]
+/// block[i][row] += sum over n < length of a[n][i] * b[n][row].
 template <class T>
 HWY_INLINE void add_product(Vec<T> (&block)[panel * vectors], const T* a, const T* b, std::int64_t length) {
   const auto step = [&](const T* a_step, const T* b_step) ROTARY_LAMBDA {
@@ -44,11 +45,10 @@ HWY_INLINE void add_product(Vec<T> (&block)[panel * vectors], const T* a, const 
     });
   };
   std::int64_t n = 0;
-  for (; n + 2 <= length; n += 2) {
-    step(a + n * panel, b + n * rows<T>);
-    step(a + (n + 1) * panel, b + (n + 1) * rows<T>);
+  for (; n + 4 <= length; n += 4, a += 4 * panel, b += 4 * rows<T>) {
+    unroll<4>([&](auto i) ROTARY_LAMBDA { step(a + i * panel, b + i * rows<T>); });
   }
-  if (n < length) step(a + n * panel, b + n * rows<T>);
+  for (; n < length; ++n, a += panel, b += rows<T>) step(a, b);
 }
 
 template <class T>
@@ -113,16 +113,167 @@ bool pack_values(const T* x, std::int64_t x_step, std::int64_t count, std::int64
   return hn::AllTrue(d, hn::Eq(not_finite, hn::Zero(d)));
 }
 
+// ---- softmax ----
+
+/// Scores may lie so far above the reference: weights are then up to 16, and hardly any panel after the first raises it.
+constexpr int most_above_reference = 4;
+
+/// A row tile's softmax while it goes through a part of a tile.
 template <class T>
-void score(const T* keys, std::int64_t first, std::int64_t num_keys, const T* queries, std::int64_t head_dim, T* scores,
-           LinesAhead& ahead) noexcept {
+struct Weighing {
+  HWY_ALIGN T limit[rows<T>];       ///< what a score may not exceed
+  HWY_ALIGN T subtracted[rows<T>];  ///< the reference; 0 of a row that has seen nothing: -infinity - 0, not - -infinity
+  /// Of this part alone: its rounding error grows with the part, not with the number of keys before it.
+  HWY_ALIGN T sum[rows<T>];
+  T* weights;
+  T log2_per_score;
+
+  HWY_INLINE Weighing(T* weights_of_part, const SoftmaxOfRows<T>& softmax)
+      : weights(weights_of_part), log2_per_score(softmax.log2_per_score) {
+    const Tag<T> d;
+    for (std::int64_t row = 0; row < rows<T>; row += lanes<T>) {
+      set_reference(row, hn::Load(d, softmax.reference + row));
+      hn::Store(hn::Zero(d), d, sum + row);
+    }
+  }
+
+  HWY_INLINE void set_reference(std::int64_t row, Vec<T> reference) {
+    const Tag<T> d;
+    const Vec<T> minus_infinity = hn::Set(d, -std::numeric_limits<T>::infinity());
+    const Vec<T> most = hn::Add(reference, hn::Set(d, T{most_above_reference}));
+    hn::Store(hn::Div(most, hn::Set(d, log2_per_score)), d, limit + row);
+    hn::Store(hn::IfThenZeroElse(hn::Eq(reference, minus_infinity), reference), d, subtracted + row);
+  }
+};
+
+template <class T>
+HWY_INLINE void rescale(T* x, Vec<T> factor) {
+  hn::Store(hn::Mul(factor, hn::Load(Tag<T>(), x)), Tag<T>(), x);
+}
+
+/// Raises the reference of the rows that have a score above the limit in the panel from `key` on, and rescales what there is of them.
+template <class T>
+HWY_NOINLINE void raise(Weighing<T>& weighing, std::int64_t key, const SoftmaxOfRows<T>& softmax) noexcept {
+  const Tag<T> d;
+  for (std::int64_t row = 0; row < rows<T>; row += lanes<T>) {
+    T* const weights = weighing.weights + row;
+    Vec<T> largest = hn::Load(d, weights + key * rows<T>);
+    for (int i = 1; i < panel; ++i) largest = hn::Max(largest, hn::Load(d, weights + (key + i) * rows<T>));
+    const auto above = hn::Gt(largest, hn::Load(d, weighing.limit + row));
+    const Vec<T> old = hn::Load(d, softmax.reference + row),
+                 reference = hn::IfThenElse(above, hn::Mul(largest, hn::Set(d, weighing.log2_per_score)), old);
+    const Vec<T> factor = hn::IfThenElse(above, exp2<T>(hn::Sub(old, reference)), hn::Set(d, T{1}));
+    hn::Store(reference, d, softmax.reference + row);
+    weighing.set_reference(row, reference);
+    rescale(weighing.sum + row, factor);
+    rescale(softmax.sum + row, factor);
+    for (std::int64_t n = 0; n < key; ++n) rescale(weights + n * rows<T>, factor);
+    for (std::int64_t channel = 0; channel < softmax.value_dim; ++channel) {
+      rescale(softmax.out + channel * rows<T> + row, factor);
+    }
+  }
+}
+
+/// Scores of the panel from `key` on become weights, on their way from registers to memory.
+template <class T>
+HWY_INLINE void weigh_panel(Vec<T> (&block)[panel * vectors], std::int64_t key, Weighing<T>& weighing,
+                            const SoftmaxOfRows<T>& softmax) {
+  const Tag<T> d;
+  T* const weights = weighing.weights + key * rows<T>;
+  const auto above_limit = [&](auto j) ROTARY_LAMBDA {
+    Vec<T> largest = block[j];
+    unroll<panel - 1>([&](auto i) ROTARY_LAMBDA { largest = hn::Max(largest, block[(i + 1) * vectors + j]); });
+    return hn::Gt(largest, hn::Load(d, weighing.limit + lanes<T> * j));
+  };
+  const auto above =
+      hn::Or(hn::Or(above_limit(std::integral_constant<int, 0>()), above_limit(std::integral_constant<int, 1>())),
+             above_limit(std::integral_constant<int, 2>()));
+  if (HWY_UNLIKELY(!hn::AllFalse(d, above))) {
+    store_block<T>(block, weights);
+    raise(weighing, key, softmax);
+    unroll<panel * vectors>([&](auto i) ROTARY_LAMBDA { block[i] = hn::Load(d, weights + lanes<T> * i); });
+  }
+  const Vec<T> log2_per_score = hn::Set(d, weighing.log2_per_score);
+  unroll<vectors>([&](auto j) ROTARY_LAMBDA {
+    const Vec<T> subtracted = hn::Load(d, weighing.subtracted + lanes<T> * j);
+    Vec<T> sum = hn::Load(d, weighing.sum + lanes<T> * j);
+    unroll<panel>([&](auto i) ROTARY_LAMBDA {
+      const Vec<T> weight = exp2<T>(hn::MulSub(block[i * vectors + j], log2_per_score, subtracted));
+      hn::Store(weight, d, weights + lanes<T> * (i * vectors + j));
+      sum = hn::Add(sum, weight);
+    });
+    hn::Store(sum, d, weighing.sum + lanes<T> * j);
+  });
+}
+
+template <class T>
+HWY_INLINE void finish(const Weighing<T>& weighing, const SoftmaxOfRows<T>& softmax) {
+  const Tag<T> d;
+  for (std::int64_t row = 0; row < rows<T>; row += lanes<T>) {
+    hn::Store(hn::Add(hn::Load(d, softmax.sum + row), hn::Load(d, weighing.sum + row)), d, softmax.sum + row);
+  }
+}
+
+template <class T>
+void weigh(T* scores, std::int64_t num_keys, const SoftmaxOfRows<T>& softmax) noexcept {
+  const Tag<T> d;
+  Weighing<T> weighing(scores, softmax);
   for (std::int64_t key = 0; key < num_keys; key += panel) {
+    for (std::int64_t i = num_keys; i < key + panel; ++i) {  // what fills up the last panel
+      std::fill_n(scores + i * rows<T>, rows<T>, -std::numeric_limits<T>::infinity());
+    }
+    Vec<T> block[panel * vectors];
+    unroll<panel * vectors>([&](auto i) ROTARY_LAMBDA { block[i] = hn::Load(d, scores + key * rows<T> + lanes<T> * i); });
+    weigh_panel<T>(block, key, weighing, softmax);
+  }
+  finish(weighing, softmax);
+}
+
+/// What a row does not see of the panel from `key` on becomes -infinity.
+template <class T>
+HWY_INLINE void hide_in_panel(Vec<T> (&block)[panel * vectors], std::int64_t key, const SeenKeys<T>& seen) {
+  const Tag<T> d;
+  const Vec<T> minus_infinity = hn::Set(d, -std::numeric_limits<T>::infinity());
+  unroll<vectors>([&](auto j) ROTARY_LAMBDA {
+    const Vec<T> begin = hn::Load(d, seen.begin + lanes<T> * j), end = hn::Load(d, seen.end + lanes<T> * j);
+    unroll<panel>([&](auto i) ROTARY_LAMBDA {
+      const Vec<T> index = hn::Set(d, static_cast<T>(key + i));
+      Vec<T>& score = block[i * vectors + j];
+      score = hn::IfThenElse(hn::And(hn::Ge(index, begin), hn::Lt(index, end)), score, minus_infinity);
+    });
+  });
+}
+
+// ---- products ----
+
+template <class T>
+HWY_INLINE void score_panel(const KeysAndQueries<T>& p, std::int64_t key, Vec<T> (&block)[panel * vectors]) {
+  unroll<panel * vectors>([&](auto i) ROTARY_LAMBDA { block[i] = hn::Zero(Tag<T>()); });
+  add_product<T>(block, p.keys + (p.first + key) * p.head_dim, p.queries, p.head_dim);
+}
+
+template <class T>
+void score(const KeysAndQueries<T>& product, T* scores, LinesAhead& ahead) noexcept {
+  for (std::int64_t key = 0; key < product.num_keys; key += panel) {
     ahead.fetch();
     Vec<T> block[panel * vectors];
-    unroll<panel * vectors>([&](auto i) ROTARY_LAMBDA { block[i] = hn::Zero(Tag<T>()); });
-    add_product<T>(block, keys + (first + key) * head_dim, queries, head_dim);
+    score_panel<T>(product, key, block);
     store_block<T>(block, scores + key * rows<T>);
   }
+}
+
+template <class T>
+void score_and_weigh(const KeysAndQueries<T>& product, const SeenKeys<T>& seen, T* weights, const SoftmaxOfRows<T>& softmax,
+                     LinesAhead& ahead) noexcept {
+  Weighing<T> weighing(weights, softmax);
+  for (std::int64_t key = 0; key < product.num_keys; key += panel) {
+    ahead.fetch();
+    Vec<T> block[panel * vectors];
+    score_panel<T>(product, key, block);
+    if (key < seen.all_begin || key + panel > seen.all_end) hide_in_panel<T>(block, key, seen);
+    weigh_panel<T>(block, key, weighing, softmax);
+  }
+  finish(weighing, softmax);
 }
 
 template <class T>
@@ -158,81 +309,18 @@ void add_mask(T* scores, std::int64_t num_keys, const T* mask) noexcept {
 }
 
 template <class T>
-void hide(T* scores, std::int64_t num_keys, const T* begin, const T* end) noexcept {
+void hide(T* scores, std::int64_t num_keys, const SeenKeys<T>& seen) noexcept {
   const Tag<T> d;
   const Vec<T> minus_infinity = hn::Set(d, -std::numeric_limits<T>::infinity());
   for (std::int64_t key = 0; key < num_keys; ++key) {
     const Vec<T> index = hn::Set(d, static_cast<T>(key));
     for (std::int64_t row = 0; row < rows<T>; row += lanes<T>) {
       T* const at = scores + key * rows<T> + row;
-      const auto seen = hn::And(hn::Ge(index, hn::Load(d, begin + row)), hn::Lt(index, hn::Load(d, end + row)));
-      hn::Store(hn::IfThenElse(seen, hn::Load(d, at), minus_infinity), d, at);
+      const auto is_seen =
+          hn::And(hn::Ge(index, hn::Load(d, seen.begin + row)), hn::Lt(index, hn::Load(d, seen.end + row)));
+      hn::Store(hn::IfThenElse(is_seen, hn::Load(d, at), minus_infinity), d, at);
     }
   }
-}
-
-/// Multiplies sum and the columns of out by exp(old_max - max).
-template <class T>
-HWY_INLINE void rescale(const Vec<T> (&old_max)[vectors], const Vec<T> (&max)[vectors], Vec<T> (&sum)[vectors], T* out,
-                        std::int64_t value_dim) {
-  const Tag<T> d;
-  Vec<T> factor[vectors];
-  unroll<vectors>([&](auto j) ROTARY_LAMBDA {
-    factor[j] = exp_of_nonpositive<T>(hn::Sub(old_max[j], max[j]));
-    sum[j] = hn::Mul(sum[j], factor[j]);
-  });
-  for (std::int64_t channel = 0; channel < value_dim; ++channel) {
-    unroll<vectors>([&](auto j) ROTARY_LAMBDA {
-      T* const at = out + channel * rows<T> + lanes<T> * j;
-      hn::Store(hn::Mul(factor[j], hn::Load(d, at)), d, at);
-    });
-  }
-}
-
-template <class T>
-void weigh(T* scores, std::int64_t num_keys, T* max, T* sum, T* out, std::int64_t value_dim) noexcept {
-  const Tag<T> d;
-  const Vec<T> minus_infinity = hn::Set(d, -std::numeric_limits<T>::infinity());
-  Vec<T> old_max[vectors], new_max[vectors], total[vectors];
-  unroll<vectors>([&](auto j) ROTARY_LAMBDA {
-    old_max[j] = new_max[j] = hn::Load(d, max + lanes<T> * j);
-    total[j] = hn::Load(d, sum + lanes<T> * j);
-  });
-  std::int64_t key = 0;
-  for (; key + 4 <= num_keys; key += 4) {  // two chains of two, as a maximum takes longer than to begin another
-    unroll<vectors>([&](auto j) ROTARY_LAMBDA {
-      const T* const at = scores + key * rows<T> + lanes<T> * j;
-      const Vec<T> a = hn::Max(hn::Load(d, at), hn::Load(d, at + rows<T>));
-      const Vec<T> b = hn::Max(hn::Load(d, at + 2 * rows<T>), hn::Load(d, at + 3 * rows<T>));
-      new_max[j] = hn::Max(new_max[j], hn::Max(a, b));
-    });
-  }
-  for (; key < num_keys; ++key) {
-    unroll<vectors>([&](auto j) ROTARY_LAMBDA {
-      new_max[j] = hn::Max(new_max[j], hn::Load(d, scores + key * rows<T> + lanes<T> * j));
-    });
-  }
-  bool raised = false;
-  unroll<vectors>([&](auto j) ROTARY_LAMBDA {
-    raised = raised || !hn::AllTrue(d, hn::Eq(old_max[j], new_max[j]));
-    hn::Store(new_max[j], d, max + lanes<T> * j);
-    // A row that has seen nothing yet: -infinity - 0 below, not -infinity - -infinity.
-    new_max[j] = hn::IfThenZeroElse(hn::Eq(new_max[j], minus_infinity), new_max[j]);
-  });
-  if (raised) rescale<T>(old_max, new_max, total, out, value_dim);
-
-  // The tile's own sum first: its rounding error grows with the tile, not with the number of keys before it.
-  Vec<T> tile_sum[vectors];
-  unroll<vectors>([&](auto j) ROTARY_LAMBDA { tile_sum[j] = hn::Zero(d); });
-  for (key = 0; key < num_keys; ++key) {
-    unroll<vectors>([&](auto j) ROTARY_LAMBDA {
-      T* const at = scores + key * rows<T> + lanes<T> * j;
-      const Vec<T> weight = exp_of_nonpositive<T>(hn::Sub(hn::Load(d, at), new_max[j]));
-      hn::Store(weight, d, at);
-      tile_sum[j] = hn::Add(tile_sum[j], weight);
-    });
-  }
-  unroll<vectors>([&](auto j) ROTARY_LAMBDA { hn::Store(hn::Add(total[j], tile_sum[j]), d, sum + lanes<T> * j); });
 }
 
 template <class T>
@@ -251,9 +339,24 @@ void normalize(T* out, std::int64_t value_dim, const T* sum) noexcept {
 
 template <class T>
 const AttentionKernels<T>* kernels() noexcept {
-  static constexpr AttentionKernels<T> table = {
-      rows<T>,        panel,    panel,      panel,       packed_width, packed_values<T>, pack_queries<T>, pack_keys<T>,
-      pack_values<T>, score<T>, softcap<T>, add_mask<T>, hide<T>,      weigh<T>,         accumulate<T>,   normalize<T>};
+  static constexpr AttentionKernels<T> table = {rows<T>,
+                                                panel,
+                                                panel,
+                                                1,
+                                                panel,
+                                                packed_width,
+                                                packed_values<T>,
+                                                pack_queries<T>,
+                                                pack_keys<T>,
+                                                pack_values<T>,
+                                                score<T>,
+                                                score_and_weigh<T>,
+                                                softcap<T>,
+                                                add_mask<T>,
+                                                hide<T>,
+                                                weigh<T>,
+                                                accumulate<T>,
+                                                normalize<T>};
   return &table;
 }
 const AttentionKernels<float>* attention_kernels_float() noexcept { return kernels<float>(); }

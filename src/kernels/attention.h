@@ -3,7 +3,7 @@
 // A row tile is a fixed number of queries ("rows"), one per lane of a few vectors, so that softmax needs no sums across
 // lanes:
 //
-//     scores [keys][rows], then weights, in place        out [value_dim][rows], transposed        max, sum [rows]
+//     scores [keys][rows], then weights, in place        out [value_dim][rows], transposed        reference, sum [rows]
 //
 // Queries, keys and values are packed once for many uses, each kind of kernel in its own way. Keys and values of a tile are
 // packed in panels: numbers of keys are rounded up to key_panel, and a part of a tile begins with a whole panel; value_dim is
@@ -19,12 +19,40 @@ namespace rotary {
 /// Keys per tile.
 inline constexpr std::int64_t tile_keys = 128;
 
+/// The online softmax of a row tile (Milakov and Gimelshein 2018), to the base 2: weights are 2^(s - reference), s a score in units of
+/// log 2, and a reference a number that no s so far lies far above. sum and out are those of the weights so far.
+template <class T>
+struct SoftmaxOfRows {
+  T log2_per_score;    ///< s / score
+  T *reference, *sum;  ///< [rows]; a reference of -infinity has seen nothing
+  T* out;              ///< [value_dim][rows]
+  std::int64_t value_dim;
+};
+
+/// Keys of a part of a tile against the queries of a row tile.
+template <class T>
+struct KeysAndQueries {
+  const T* keys;  ///< packed, of the whole tile
+  std::int64_t first, num_keys;
+  const T* queries;  ///< packed
+  std::int64_t head_dim;
+};
+
+/// A row sees the keys begin[row] … end[row] - 1 of a part, and all rows see those from all_begin to all_end. Where that is the
+/// whole part, begin and end are not read.
+template <class T>
+struct SeenKeys {
+  const T *begin, *end;
+  std::int64_t all_begin, all_end;
+};
+
 /// T is float or double; all pointers to vectors of rows are aligned to 64 bytes. A part of a tile has the keys first …
 /// first + num_keys - 1 of the tile_keys; what is packed is given as a whole.
 template <class T>
 struct AttentionKernels {
   std::int64_t rows;  ///< queries of a row tile
   std::int64_t key_panel, value_panel;
+  T log2_per_score;   ///< what queries are to be scaled for: see SoftmaxOfRows
   std::int64_t step;  ///< score() fetches ahead once per so many keys, accumulate() per so many channels
 
   /// How many T a packed query or key takes, and all values of a tile.
@@ -39,18 +67,19 @@ struct AttentionKernels {
                       T* values) noexcept;
 
   /// scores = keys . queries; keys that fill up the last panel get scores, too. Fetches ahead.
-  void (*score)(const T* keys, std::int64_t first, std::int64_t num_keys, const T* queries, std::int64_t head_dim,
-                T* scores, LinesAhead& ahead) noexcept;
+  void (*score)(const KeysAndQueries<T>& product, T* scores, LinesAhead& ahead) noexcept;
+  /// score(), hide() and weigh() at once, in registers; the bits are the same. nullptr where there is none.
+  void (*score_and_weigh)(const KeysAndQueries<T>& product, const SeenKeys<T>& seen, T* weights,
+                          const SoftmaxOfRows<T>& softmax, LinesAhead& ahead) noexcept;
   /// scores = cap * tanh(scores / cap)
   void (*softcap)(T* scores, std::int64_t num_keys, T cap) noexcept;
   /// scores += mask [keys][rows]; where mask is -infinity, scores is too, whatever it was.
   void (*add_mask)(T* scores, std::int64_t num_keys, const T* mask) noexcept;
-  /// A row sees the keys begin[row] … end[row] - 1 of the tile: the others get the score -infinity.
-  void (*hide)(T* scores, std::int64_t num_keys, const T* begin, const T* end) noexcept;
-  /// One step of online softmax (Milakov and Gimelshein 2018): raises max to include the scores, rescales sum and out to
-  /// the new max, turns scores into weights exp(score - max) and adds them to sum. A row with max = -infinity has seen
-  /// nothing.
-  void (*weigh)(T* scores, std::int64_t num_keys, T* max, T* sum, T* out, std::int64_t value_dim) noexcept;
+  /// What a row does not see gets the score -infinity.
+  void (*hide)(T* scores, std::int64_t num_keys, const SeenKeys<T>& seen) noexcept;
+  /// Turns scores into weights and adds them to the sum. A reference is raised to the largest score of a panel that lies far above
+  /// it, and what there is so far is rescaled: seldom, so that most panels are gone through once.
+  void (*weigh)(T* scores, std::int64_t num_keys, const SoftmaxOfRows<T>& softmax) noexcept;
   /// out += weights . values; value_dim is rounded up. Fetches ahead. The weights may be gone after that.
   void (*accumulate)(const T* values, std::int64_t first, std::int64_t num_keys, T* weights, T* out, std::int64_t value_dim,
                      LinesAhead& ahead) noexcept;

@@ -13,6 +13,7 @@ const AttentionKernels<float>* bf16_attention_kernels() noexcept { return nullpt
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <numbers>
 
 #include "base/round_up.h"
 #include "kernels/products.h"
@@ -209,12 +210,11 @@ struct Tiles {
 // What a product points at is written to, which the linter does not see.
 // NOLINTBEGIN(readability-non-const-parameter)
 template <class Unit>
-void score(const float* keys, std::int64_t first, std::int64_t num_keys, const float* queries, std::int64_t head_dim,
-           float* scores, LinesAhead& ahead) noexcept {
-  const std::int64_t width = packed_width(head_dim);
-  TileProduct product{keys + first * width, queries, width / lanes, scores, false};
+void score(const KeysAndQueries<float>& p, float* scores, LinesAhead& ahead) noexcept {
+  const std::int64_t width = packed_width(p.head_dim);
+  TileProduct product{p.keys + p.first * width, p.queries, width / lanes, scores, false};
   Unit::begin();
-  for (std::int64_t key = 0; key < num_keys; key += lanes) {
+  for (std::int64_t key = 0; key < p.num_keys; key += lanes) {
     ahead.fetch();
     Unit::multiply(product);
     product.a += lanes * width;
@@ -247,12 +247,14 @@ AttentionKernels<float> kernels() noexcept {
   static_assert(rows == 48);
   table.key_panel = tile_numbers;
   table.value_panel = table.step = lanes;
+  table.log2_per_score = std::numbers::log2e_v<float>;  // no factor that would be rounded away: queries often are exact
   table.packed_width = packed_width;
   table.packed_values = packed_values;
   table.pack_queries = pack_queries;
   table.pack_keys = pack_keys;
   table.pack_values = pack_values;
   table.score = score<Unit>;
+  table.score_and_weigh = nullptr;
   table.accumulate = accumulate<Unit>;
   return table;
 }

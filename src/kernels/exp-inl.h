@@ -1,6 +1,7 @@
 // exp and tanh in vectors. Included once per instruction set, like unroll-inl.h.
 #include <cstdint>
 #include <iterator>
+#include <type_traits>
 
 #include <hwy/highway.h>
 
@@ -88,6 +89,60 @@ HWY_INLINE Vec<T> exp_of_nonpositive(Vec<T> x) {
   const Vec<T> one = hn::Set(d, T{1}), e = hn::MulAdd(hn::MulAdd(parts.g, parts.r, one), parts.r, one);
   return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, ExpConstants<T>::smallest)), times_power<T>(e, parts));
 }
+
+// ---- powers of two ----
+
+/// 2^x = 2^k (1 + r h(r)), r = x - k.
+template <class T>
+struct Exp2Constants;
+
+template <>
+struct Exp2Constants<float> {
+  static constexpr float smallest = -124.8f;  // 2^x and its products stay clear of subnormals
+  // h = (2^r - 1) / r, interpolated at Chebyshev nodes: 2^r within 1.2e-8, for r from 0 to 1 and from -1/2 to 1/2.
+  static constexpr float above_floor[] = {0x1.b49554p-13f, 0x1.4cb7bp-10f, 0x1.3c487cp-7f,
+                                          0x1.c69f98p-5f,  0x1.ebfc3ep-3f, 0x1.62e43p-1f};
+  static constexpr float h[] = {0x1.44138ap-13f, 0x1.5f089p-10f, 0x1.3b2a54p-7f,
+                                0x1.c6af6cp-5f,  0x1.ebfbep-3f,  0x1.62e43p-1f};
+};
+
+template <>
+struct Exp2Constants<double> {
+  static constexpr double smallest = -1018.5;
+  // (ln 2)^n / n!, n = 14 … 1
+  static constexpr double h[] = {0x1.314964d5878a9p-44, 0x1.816193166d0f9p-40, 0x1.c3bd650fc2986p-36, 0x1.e8cac7351bb25p-32,
+                                 0x1.e4cf5158b8ecap-28, 0x1.b5253d395e7c4p-24, 0x1.62c0223a5c824p-20, 0x1.ffcbfc588b0c7p-17,
+                                 0x1.430912f86c787p-13, 0x1.5d87fe78a6731p-10, 0x1.3b2ab6fba4e77p-7,  0x1.c6b08d704a0c0p-5,
+                                 0x1.ebfbdff82c58fp-3,  0x1.62e42fefa39efp-1};
+};
+
+/// For x up to 100; 2^0 is 1, and 2^-infinity is 0, as everything below 1e-37 (float) or 1e-306 (double); 2^NaN is NaN.
+template <class T>
+HWY_INLINE Vec<T> exp2(Vec<T> x) {
+  using Constants = Exp2Constants<T>;
+  const Tag<T> d;
+  const Vec<T> one = hn::Set(d, T{1}), smallest = hn::Set(d, Constants::smallest);
+  const auto power_of = [&](Vec<T> r, const auto& h) ROTARY_LAMBDA {
+    constexpr int degree = static_cast<int>(std::extent_v<std::remove_reference_t<decltype(h)>>) - 1;
+    Vec<T> sum = hn::Set(d, h[0]);
+    unroll<degree>([&](auto i) ROTARY_LAMBDA { sum = hn::MulAdd(sum, r, hn::Set(d, h[i + 1])); });
+    return hn::MulAdd(sum, r, one);
+  };
+#if HWY_TARGET == HWY_AVX3
+  if constexpr (sizeof(T) == 4) {  // x - floor(x), and a product with 2^floor(x), are instructions
+    const Vec<T> power = power_of(Vec<T>{_mm512_reduce_ps(x.raw, _MM_FROUND_TO_NEG_INF)}, Constants::above_floor);
+    const __mmask16 counts = _mm512_cmp_ps_mask(x.raw, smallest.raw, _CMP_NLT_UQ);
+    return Vec<T>{_mm512_maskz_scalef_ps(counts, power.raw, x.raw)};
+  }
+#endif
+  const hn::RebindToSigned<Tag<T>> di;
+  const Vec<T> round_to_integer = hn::Set(d, ExpConstants<T>::round_to_integer);
+  const Vec<T> z = hn::Add(x, round_to_integer), r = hn::Sub(x, hn::Sub(z, round_to_integer));
+  const Vec<T> power = hn::BitCast(d, hn::ShiftLeft<ExpConstants<T>::mantissa_bits>(hn::BitCast(di, z)));
+  return hn::IfThenZeroElse(hn::Lt(x, smallest), hn::Mul(power_of(r, Constants::h), power));
+}
+
+// ---- tanh ----
 
 /// -m / (2 + m) with m = exp(-2 |x|) - 1, which loses nothing to cancellation where x is small. tanh(NaN) is NaN.
 template <class T>
