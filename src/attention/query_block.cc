@@ -138,7 +138,7 @@ void QueryBlock<T>::load_queries(RowTile& tile) {
 template <class T>
 void QueryBlock<T>::start_sums(RowTile& tile) noexcept {
   const std::int64_t rows = kernels_.rows;
-  std::fill_n(tile.out, padded_value_dim_ * rows, T{0});
+  tile.has_out = false;
   std::fill_n(tile.reference, rows, -std::numeric_limits<T>::infinity());
   std::fill_n(tile.sum, rows, T{0});
   if (!p_.options.sinks) return;
@@ -149,13 +149,20 @@ void QueryBlock<T>::start_sums(RowTile& tile) noexcept {
 }
 
 template <class T>
+void QueryBlock<T>::start_out(RowTile& tile) noexcept {
+  if (!tile.has_out) std::fill_n(tile.out, padded_value_dim_ * kernels_.rows, T{0});
+  tile.has_out = true;
+}
+
+template <class T>
 void QueryBlock<T>::find_ranges(RowTile& tile) noexcept {
-  for (std::int64_t r = 0; r < tile.num_rows; ++r) {
-    const std::int64_t row = tile.first_row + r;
-    const bool same_query = r > 0 && query(row) == query(row - 1);
-    tile.ranges[r] = same_query ? tile.ranges[r - 1] : visible_.range(sequence_, query(row));
-    tile.some = r == 0 ? tile.ranges[r] : hull(tile.some, tile.ranges[r]);
-    tile.all = r == 0 ? tile.ranges[r] : common(tile.all, tile.ranges[r]);
+  for (std::int64_t r = 0; r < tile.num_rows;) {
+    const std::int64_t row = tile.first_row + r, end = std::min(end_of_query(row) - tile.first_row, tile.num_rows);
+    const KeyRange range = visible_.range(sequence_, query(row));
+    tile.some = r == 0 ? range : hull(tile.some, range);
+    tile.all = r == 0 ? range : common(tile.all, range);
+    std::fill(tile.ranges + r, tile.ranges + end, range);
+    r = end;
   }
 }
 
@@ -279,7 +286,8 @@ void QueryBlock<T>::attend(RowTile& tile, std::int64_t first_key, const KeyRange
   T* const weights = scores_ + part.begin * kernels_.rows;
   weigh(tile, first_key, part, weights, ahead);
   if (num_not_finite_ > 0) add_not_finite(tile, first_key);
-  kernels_.accumulate(values_, part.begin, num_keys, weights, tile.out, padded_value_dim_, ahead);
+  kernels_.accumulate({values_, part.begin, num_keys, weights, tile.out, padded_value_dim_, tile.has_out}, ahead);
+  tile.has_out = true;
 }
 
 template <class T>
@@ -287,7 +295,8 @@ void QueryBlock<T>::weigh(const RowTile& tile, std::int64_t first_key, const Key
                           LinesAhead& ahead) {
   const std::int64_t num_keys = part.end - part.begin;
   const KeysAndQueries<T> product{keys_, part.begin, num_keys, tile.queries, p_.head_dim};
-  const SoftmaxOfRows<T> softmax{kernels_.log2_per_score, tile.reference, tile.sum, tile.out, padded_value_dim_};
+  const SoftmaxOfRows<T> softmax{kernels_.log2_per_score, tile.reference, tile.sum, tile.out,
+                                 tile.has_out ? padded_value_dim_ : 0};
   const bool adds = added_.any(sequence_), caps = p_.options.softcap != 0;
   const bool at_once = kernels_.score_and_weigh != nullptr && !adds && !caps && num_not_finite_ == 0;
   const KeyRange all = within_tile(tile.all, first_key);
@@ -349,6 +358,7 @@ void QueryBlock<T>::note_who_sees_not_finite(const KeyRange& part) {
 
 template <class T>
 void QueryBlock<T>::add_not_finite(RowTile& tile, std::int64_t first_key) {
+  start_out(tile);
   const bool* sees = sees_not_finite_;
   for (std::int64_t n = 0; n < num_not_finite_; ++n) {
     const std::int64_t i = not_finite_[n];
@@ -363,6 +373,7 @@ void QueryBlock<T>::add_not_finite(RowTile& tile, std::int64_t first_key) {
 
 template <class T>
 void QueryBlock<T>::write(RowTile& tile) {
+  start_out(tile);
   kernels_.normalize(tile.out, p_.value_dim, tile.sum);
   product_kernels<T>().transpose(tile.out, p_.value_dim, kernels_.rows, some_rows_, p_.value_dim);
   const TensorView& lse = p_.options.lse;

@@ -52,18 +52,20 @@ class QueryBlock {
     KeyRange some, all;                  // what at least one row sees lies in `some`; `all` is seen by every row
     T *queries, *out, *reference, *sum;  // see SoftmaxOfRows
     KeyRange* ranges;                    // of each row
-    bool has_queries;
+    bool has_queries, has_out;           // whether these are there yet
   };
 
   static constexpr std::int64_t room_for_tiles = 64;
   static RowTile take_tile(const AttentionProblem& problem, Arena& arena) noexcept;
 
   std::int64_t query(std::int64_t row) const noexcept { return row / heads_per_kv_head_; }
+  std::int64_t end_of_query(std::int64_t row) const noexcept { return (query(row) + 1) * heads_per_kv_head_; }
   std::int64_t head(std::int64_t row) const noexcept { return kv_head_ * heads_per_kv_head_ + row % heads_per_kv_head_; }
 
   void begin(RowTile& tile, std::int64_t first_row, std::int64_t num_rows);
   void load_queries(RowTile& tile);
   void start_sums(RowTile& tile) noexcept;
+  void start_out(RowTile& tile) noexcept;
   void find_ranges(RowTile& tile) noexcept;
 
   // Below, first_key is that of a key tile, and `part` what is needed of the tile.

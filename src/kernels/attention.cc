@@ -277,14 +277,14 @@ void score_and_weigh(const KeysAndQueries<T>& product, const SeenKeys<T>& seen, 
 }
 
 template <class T>
-void accumulate(const T* values, std::int64_t first, std::int64_t num_keys, T* weights, T* out, std::int64_t value_dim,
-                LinesAhead& ahead) noexcept {
-  for (std::int64_t channel = 0; channel < value_dim; channel += panel) {
+void accumulate(const ValuesAndWeights<T>& p, LinesAhead& ahead) noexcept {
+  for (std::int64_t channel = 0; channel < p.value_dim; channel += panel) {
     ahead.fetch();
     Vec<T> block[panel * vectors];
-    T* const sums = out + channel * rows<T>;
-    unroll<panel * vectors>([&](auto i) ROTARY_LAMBDA { block[i] = hn::Load(Tag<T>(), sums + lanes<T> * i); });
-    add_product<T>(block, values + channel / panel * value_panel_step<T> + first * panel, weights, num_keys);
+    T* const sums = p.out + channel * rows<T>;
+    if (p.adds) unroll<panel * vectors>([&](auto i) ROTARY_LAMBDA { block[i] = hn::Load(Tag<T>(), sums + lanes<T> * i); });
+    else unroll<panel * vectors>([&](auto i) ROTARY_LAMBDA { block[i] = hn::Zero(Tag<T>()); });
+    add_product<T>(block, p.values + channel / panel * value_panel_step<T> + p.first * panel, p.weights, p.num_keys);
     store_block<T>(block, sums);
   }
 }

@@ -23,10 +23,10 @@ inline constexpr std::int64_t tile_keys = 128;
 /// log 2, and a reference a number that no s so far lies far above. sum and out are those of the weights so far.
 template <class T>
 struct SoftmaxOfRows {
-  T log2_per_score;    ///< s / score
-  T *reference, *sum;  ///< [rows]; a reference of -infinity has seen nothing
-  T* out;              ///< [value_dim][rows]
-  std::int64_t value_dim;
+  T log2_per_score;        ///< s / score
+  T *reference, *sum;      ///< [rows]; a reference of -infinity has seen nothing
+  T* out;                  ///< [value_dim][rows]
+  std::int64_t value_dim;  ///< 0 while nothing has been added to out
 };
 
 /// Keys of a part of a tile against the queries of a row tile.
@@ -36,6 +36,17 @@ struct KeysAndQueries {
   std::int64_t first, num_keys;
   const T* queries;  ///< packed
   std::int64_t head_dim;
+};
+
+/// Values of a part of a tile, and the weights that they have for the queries of a row tile.
+template <class T>
+struct ValuesAndWeights {
+  const T* values;  ///< packed, of the whole tile
+  std::int64_t first, num_keys;
+  T* weights;              ///< may be gone afterwards
+  T* out;                  ///< [value_dim][rows]
+  std::int64_t value_dim;  ///< rounded up
+  bool adds;               ///< to what out holds
 };
 
 /// A row sees the keys begin[row] … end[row] - 1 of a part, and all rows see those from all_begin to all_end. Where that is the
@@ -80,9 +91,8 @@ struct AttentionKernels {
   /// Turns scores into weights and adds them to the sum. A reference is raised to the largest score of a panel that lies far above
   /// it, and what there is so far is rescaled: seldom, so that most panels are gone through once.
   void (*weigh)(T* scores, std::int64_t num_keys, const SoftmaxOfRows<T>& softmax) noexcept;
-  /// out += weights . values; value_dim is rounded up. Fetches ahead. The weights may be gone after that.
-  void (*accumulate)(const T* values, std::int64_t first, std::int64_t num_keys, T* weights, T* out, std::int64_t value_dim,
-                     LinesAhead& ahead) noexcept;
+  /// out = weights . values, added to what it holds or not. Fetches ahead.
+  void (*accumulate)(const ValuesAndWeights<T>& product, LinesAhead& ahead) noexcept;
   /// out /= sum; 0 where sum is 0.
   void (*normalize)(T* out, std::int64_t value_dim, const T* sum) noexcept;
 };

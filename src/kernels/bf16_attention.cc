@@ -224,13 +224,12 @@ void score(const KeysAndQueries<float>& p, float* scores, LinesAhead& ahead) noe
 }
 
 template <class Unit>
-void accumulate(const float* values, std::int64_t first, std::int64_t num_keys, float* weights, float* out,
-                std::int64_t value_dim, LinesAhead& ahead) noexcept {
-  pack_weights(weights, num_keys);
-  const std::int64_t num_tiles = round_up(num_keys, tile_numbers) / tile_numbers;
-  TileProduct product{values + first / tile_numbers * tile_words, weights, num_tiles, out, true};
+void accumulate(const ValuesAndWeights<float>& p, LinesAhead& ahead) noexcept {
+  pack_weights(p.weights, p.num_keys);
+  const std::int64_t num_tiles = round_up(p.num_keys, tile_numbers) / tile_numbers;
+  TileProduct product{p.values + p.first / tile_numbers * tile_words, p.weights, num_tiles, p.out, p.adds};
   Unit::begin();
-  for (std::int64_t channel = 0; channel < value_dim; channel += lanes) {
+  for (std::int64_t channel = 0; channel < p.value_dim; channel += lanes) {
     ahead.fetch();
     Unit::multiply(product);
     product.a += key_tiles * tile_words;
