@@ -686,39 +686,75 @@ TEST(Attention, TellsEveryPieceOfItsProgressOnAnyNumberOfThreads) {
   }
 }
 
-TEST(Attention, WeightsAreExpWithin2Ulp) {
+TEST(Attention, FollowsScoresThatRiseAndFall) {
+  // Rows whose largest score so far is exceeded again and again, within tiles and from one to the next.
+  for (const DType dtype : {DType::f64, DType::f32}) {
+    for (const double rise : {0.04, 0.5, 6.0, -0.5}) {
+      Case c({.num_q_heads = 2, .num_queries = 60, .num_keys = 300, .head_dim = 2, .value_dim = 3}, dtype);
+      c.options.scale = 1;
+      for (std::int64_t i = 0; i < 120; ++i) {  // one row climbs, the next falls, at different slopes
+        c.q.set(2 * i, (i % 2 == 0 ? 1 : -1) * (1 + 0.01 * static_cast<double>(i)));
+        c.q.set(2 * i + 1, 0);
+      }
+      for (std::int64_t j = 0; j < 300; ++j) c.k.set(2 * j, rise * static_cast<double>(j));
+      expect_agrees_with_reference(c, std::string(name(dtype)) + ", rising by " + std::to_string(rise));
+    }
+  }
+}
+
+TEST(Attention, HasTheSameBitsWhetherScoresPassThroughMemoryOrNot) {
+  for (const DType dtype : dtypes) {
+    for (const std::int64_t num_keys : {1, 7, 8, 9, 127, 128, 131, 300}) {
+      Case c({.num_q_heads = 6, .num_kv_heads = 2, .num_queries = 61, .num_keys = num_keys, .head_dim = 20}, dtype);
+      const std::vector<double> k = c.k.values();
+      for (std::size_t i = 0; i < k.size(); ++i) {  // scores that differ by more than 4
+        c.k.set(static_cast<std::int64_t>(i), 4 * k[i]);
+      }
+      c.options.causal = Causal::bottom_right;
+      const std::vector<double> plain = attended(c);
+      TestTensor mask(DType::f32, "K", {num_keys});
+      for (std::int64_t i = 0; i < num_keys; ++i) mask.set(i, 0);
+      c.options.attn_mask = mask.view();
+      EXPECT_EQ(attended(c), plain) << name(dtype) << ", " << num_keys << " keys";
+    }
+  }
+}
+
+TEST(Attention, WeightsArePowersOfTwoWithin2Ulp) {
   const auto check = [](auto zero, double from, double smallest, double ulp) {
     using T = decltype(zero);
     const AttentionKernels<T>& kernels = attention_kernels<T>();
     const auto rows = static_cast<std::size_t>(kernels.rows);
-    alignas(64) static T scores[2 * 64], max[64], sum[64], out[64 * 8];
+    alignas(64) static T scores[8 * 64], reference[64], sum[64], out[64];  // room for what fills up a panel
     ASSERT_LE(rows, 64u);
+    ASSERT_LE(kernels.key_panel, 8);
     double worst = 0;
     const int steps = 400000;
     for (int i = 0; i < steps; i += static_cast<int>(rows)) {
       std::vector<double> x(rows);
       for (std::size_t r = 0; r < rows; ++r) {
-        const T score = static_cast<T>(from * (i + static_cast<double>(r)) / steps);
+        const T score = static_cast<T>(std::min(4.0, from + (4 - from) * (i + static_cast<double>(r)) / steps));
         x[r] = static_cast<double>(score);
-        scores[r] = 0;  // the maximum: exp(score - 0) is wanted
+        scores[r] = 0;
         scores[rows + r] = score;
-        max[r] = -std::numeric_limits<T>::infinity();
-        sum[r] = 0;
+        reference[r] = sum[r] = 0;
       }
-      kernels.weigh(scores, 2, max, sum, out, 0);
+      kernels.weigh(scores, 2, {.log2_per_score = 1, .reference = reference, .sum = sum, .out = out, .value_dim = 0});
       for (std::size_t r = 0; r < rows; ++r) {
         const double weight = static_cast<double>(scores[rows + r]);
         EXPECT_EQ(scores[r], 1);
-        if (x[r] < smallest) EXPECT_LT(weight, 1.01 * std::exp(smallest));
+        EXPECT_EQ(reference[r], 0) << "of scores up to 4 above it";
+        EXPECT_EQ(sum[r], static_cast<T>(1) + scores[rows + r]);
+        if (x[r] < smallest) EXPECT_LT(weight, 1.01 * std::exp2(smallest));
         else
           worst =
-              std::max(worst, static_cast<double>(std::abs(weight / std::exp(static_cast<long double>(x[r])) - 1)) / ulp);
+              std::max(worst, static_cast<double>(std::abs(weight / std::exp2(static_cast<long double>(x[r])) - 1)) / ulp);
       }
     }
     EXPECT_LE(worst, 2);
   };
-  check(0.0f, -120, -86, 0x1p-24 * 2);
-  check(0.0, -800, -705, 0x1p-53 * 2);
+  check(0.0f, -170, -124.5, 0x1p-24 * 2);
+  check(0.0, -1200, -1018, 0x1p-53 * 2);
 }
 
 // ---- refusals ----

@@ -143,7 +143,7 @@ void QueryBlock<T>::start_sums(RowTile& tile) noexcept {
   std::fill_n(tile.sum, rows, T{0});
   if (!p_.options.sinks) return;
   for (std::int64_t r = 0; r < tile.num_rows; ++r) {
-    tile.reference[r] = added_number<T>(std::numbers::log2e * p_.sink(head(tile.first_row + r)));
+    tile.reference[r] = added_number<T>(p_.sink(head(tile.first_row + r)), std::numbers::log2e);
     tile.sum[r] = tile.reference[r] == -std::numeric_limits<T>::infinity() ? T{0} : T{1};
   }
 }
@@ -325,7 +325,7 @@ void QueryBlock<T>::load_added(const RowTile& tile, std::int64_t first_key, cons
     const std::int64_t row = tile.first_row + r;
     added_.row(sequence_, query(row), head(row), first_key + part.begin, num_keys, key_positions_ + part.begin, line);
     for (std::int64_t i = 0; i < num_keys; ++i)
-      added_tile_[(part.begin + i) * rows + r] = added_number<T>(scores_per_nat_ * line[i]);
+      added_tile_[(part.begin + i) * rows + r] = added_number<T>(line[i], scores_per_nat_);
   }
   for (std::int64_t i = part.begin; i < part.end; ++i) {
     std::fill(added_tile_ + i * rows + tile.num_rows, added_tile_ + (i + 1) * rows, T{0});
