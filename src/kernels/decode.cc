@@ -95,9 +95,10 @@ class NextRows {
 
 // ---- scores ----
 
-/// partial[head][key]: vectors whose lanes sum to query . key, for `tile` keys.
+/// partial[head][key]: vectors whose lanes sum to query . key, for `tile` keys; heads are `head_step` vectors apart.
 template <DType dtype, int heads, int tile>
-HWY_INLINE void dot_products(const std::byte* const* keys, const float* queries, std::int64_t head_dim, float* partial) {
+HWY_INLINE void dot_products(const std::byte* const* keys, const float* queries, std::int64_t head_dim, float* partial,
+                             std::int64_t head_step) {
   using E = Element<dtype>;
   const Tag<float> d;
   F sum[heads * tile];
@@ -114,7 +115,7 @@ HWY_INLINE void dot_products(const std::byte* const* keys, const float* queries,
     });
   }
   unroll<heads>([&](auto h) ROTARY_LAMBDA {
-    unroll<tile>([&](auto k) ROTARY_LAMBDA { hn::Store(sum[h * tile + k], d, partial + (h * lanes + k) * lanes); });
+    unroll<tile>([&](auto k) ROTARY_LAMBDA { hn::Store(sum[h * tile + k], d, partial + (h * head_step + k) * lanes); });
   });
 }
 
@@ -126,20 +127,39 @@ constexpr int keys_at_once() {
   return std::min<int>(lanes, std::min(most, std::max(1, sums / heads)));
 }
 
+/// Keys whose scores fit in one vector for all heads.
+template <int heads>
+constexpr int few_keys = static_cast<int>(lanes) / heads;
+
+/// The sums of partial[head][few_keys], to scores[head].
+template <int heads>
+HWY_INLINE void store_few_sums(const float* partial, float* scores) {
+  const Tag<float> d;
+  const hn::RebindToSigned<Tag<float>> indices;
+  const F sums = sums_of_lanes(partial);
+  unroll<heads>([&](auto h) ROTARY_LAMBDA {
+    const auto from = hn::And(hn::Iota(indices, h * few_keys<heads>), hn::Set(indices, lanes - 1));
+    hn::Store(hn::TableLookupLanes(sums, hn::IndicesFromVec(d, from)), d, scores + h * decode_keys);
+  });
+}
+
 /// scores[head][key] of `count` keys, no more than a vector has lanes; those past the last one mean nothing.
 template <DType dtype, int heads>
 HWY_INLINE void score_vector(const std::byte* const* keys, std::int64_t count, const float* queries, std::int64_t head_dim,
                              float* partial, float* scores, NextRows& ahead) {
   constexpr int tile = keys_at_once<dtype, heads>();
+  const bool are_few = heads > 1 && count <= few_keys<heads>;
+  const std::int64_t head_step = are_few ? few_keys<heads> : lanes;
   std::int64_t key = 0;
   for (; key + tile <= count; key += tile) {
     for (int k = 0; k < tile; ++k) ahead.fetch();
-    dot_products<dtype, heads, tile>(keys + key, queries, head_dim, partial + key * lanes);
+    dot_products<dtype, heads, tile>(keys + key, queries, head_dim, partial + key * lanes, head_step);
   }
   for (; key < count; ++key) {
     ahead.fetch();
-    dot_products<dtype, heads, 1>(keys + key, queries, head_dim, partial + key * lanes);
+    dot_products<dtype, heads, 1>(keys + key, queries, head_dim, partial + key * lanes, head_step);
   }
+  if (are_few) return store_few_sums<heads>(partial, scores);
   for (int h = 0; h < heads; ++h) {
     hn::Store(sums_of_lanes(partial + h * lanes * lanes), Tag<float>(), scores + h * decode_keys);
   }
