@@ -245,6 +245,13 @@ TEST(AttentionMemory, SaysHowMuchAWorkspaceNeeds) {
   EXPECT_EQ(said(memory.data(), bytes - 65), needed + std::to_string(bytes - 65));
   EXPECT_EQ(said(q.data(), 8), "attention: workspace must not overlap q");
   EXPECT_EQ(said(out.data(), 8), "attention: workspace must not overlap out");
+  std::vector<float> lse(8);
+  EXPECT_EQ(error_sentence(ErrorCode::invalid_argument,
+                           [&] {
+                             attention(q_view, q_view, q_view, out_view,
+                                       {.lse = {lse.data(), "S", {8}}, .workspace = &lse[7], .workspace_bytes = 8});
+                           }),
+            "attention: workspace must not overlap lse");
   attention(q_view, q_view, q_view, out_view, {.workspace = memory.data(), .workspace_bytes = bytes});
   EXPECT_EQ(attention_workspace_bytes(q_view.slice('S', 0, 0), q_view, q_view, out_view.slice('S', 0, 0)), 0);
 }

@@ -8,6 +8,7 @@
 
 #include "attention/aligned_array.h"
 #include "attention/arena.h"
+#include "base/apart.h"
 #include "base/fail.h"
 #include "rotary/attention.hpp"
 
@@ -17,6 +18,12 @@ namespace rotary {
 inline ConstTensorView workspace_view(const AttentionOptions& options) {
   if (options.workspace == nullptr) return {};
   return {options.workspace, DType::u8, "N", {std::max<std::int64_t>(options.workspace_bytes, 0)}};
+}
+
+/// Its bytes.
+inline MemoryRange workspace_range(const AttentionOptions& options) noexcept {
+  const auto begin = reinterpret_cast<std::uintptr_t>(options.workspace);
+  return {begin, begin + static_cast<std::uintptr_t>(std::max<std::int64_t>(options.workspace_bytes, 0))};
 }
 
 /// body(first of `num_bytes` bytes, at a multiple of Arena::alignment), in the workspace or in memory for the call alone.

@@ -15,6 +15,8 @@ struct MemoryRange {
 
 MemoryRange memory_range(const ConstTensorView& view) noexcept;
 
+inline bool meet(const MemoryRange& a, const MemoryRange& b) noexcept { return a.end > b.begin && b.end > a.begin; }
+
 /// A view, as errors name it.
 struct NamedView {
   const char* name;
@@ -49,8 +51,7 @@ void check_elements_apart(const char* operation, const NamedView& written, const
 /// Throws Error (invalid_argument), in the name of `operation`, where the two views share memory. One that is not given
 /// shares none.
 inline void check_apart(const char* operation, const NamedView& written, const NamedView& read) {
-  const bool meet = written.range.end > read.range.begin && read.range.end > written.range.begin;
-  if (meet) check_elements_apart(operation, written, read);
+  if (meet(written.range, read.range)) check_elements_apart(operation, written, read);
 }
 inline void check_apart(const char* operation, const char* written_name, const ConstTensorView& written,
                         const char* read_name, const ConstTensorView& read) {
