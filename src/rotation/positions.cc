@@ -157,7 +157,7 @@ void TokenPositions::count(const char* operation, const Positions& positions, co
   if (!positions.offsets) return check_counted(operation, 0, tokens.length);
 
   const char axis = tokens.packed ? 'N' : 'B';
-  const std::int64_t needed = tokens.packed ? cu_seqlens_.size('N') - 1 : tokens.batch;
+  const std::int64_t needed = tokens.packed ? cu_seqlens_->size('N') - 1 : tokens.batch;
   check_whole_numbers(operation, "offsets", positions.offsets, axis);
   if (positions.offsets.size(axis) != needed) {
     fail_argument(operation, "offsets must have one entry per ", tokens.packed ? "sequence" : "batch row", ", got ",
@@ -165,7 +165,7 @@ void TokenPositions::count(const char* operation, const Positions& positions, co
   }
   offsets_ = positions.offsets;
   for (std::int64_t n = 0; n < needed; ++n) {
-    check_counted(operation, whole_number(offsets_, n * offsets_.stride(axis)), tokens.length);
+    check_counted(operation, whole_number(*offsets_, n * offsets_->stride(axis)), tokens.length);
   }
 }
 
@@ -182,15 +182,15 @@ PositionRange TokenPositions::range(const Tokens& tokens) const noexcept {
   if (listed_) return listed_range();
   PositionRange range;
   const char starts = cu_seqlens_ ? 'N' : 'B';
-  const std::int64_t num_starts = cu_seqlens_ ? cu_seqlens_.size('N') - 1 : offsets_ ? offsets_.size('B') : 1;
+  const std::int64_t num_starts = cu_seqlens_ ? cu_seqlens_->size('N') - 1 : offsets_ ? offsets_->size('B') : 1;
   for (std::int64_t n = 0; n < num_starts; ++n) {
     std::int64_t length = tokens.length;
     if (cu_seqlens_) {
-      const std::int64_t stride = cu_seqlens_.stride('N');
-      length = whole_number(cu_seqlens_, (n + 1) * stride) - whole_number(cu_seqlens_, n * stride);
+      const std::int64_t stride = cu_seqlens_->stride('N');
+      length = whole_number(*cu_seqlens_, (n + 1) * stride) - whole_number(*cu_seqlens_, n * stride);
     }
     if (length == 0) continue;
-    const std::int64_t first = offset_ + (offsets_ ? whole_number(offsets_, n * offsets_.stride(starts)) : 0);
+    const std::int64_t first = offset_ + (offsets_ ? whole_number(*offsets_, n * offsets_->stride(starts)) : 0);
     widen(range, static_cast<double>(first));
     widen(range, static_cast<double>(first + length - 1));
   }
@@ -199,11 +199,11 @@ PositionRange TokenPositions::range(const Tokens& tokens) const noexcept {
 
 PositionRange TokenPositions::listed_range() const noexcept {
   PositionRange range;
-  for (std::int64_t a = 0; a < listed_.size('A'); ++a) {
-    for (std::int64_t b = 0; b < listed_.size('B'); ++b) {
-      for (std::int64_t s = 0; s < listed_.size(token_axis_); ++s) {
-        const std::int64_t element = a * listed_.stride('A') + b * listed_.stride('B') + s * listed_.stride(token_axis_);
-        widen(range, number(listed_, element));
+  for (std::int64_t a = 0; a < listed_->size('A'); ++a) {
+    for (std::int64_t b = 0; b < listed_->size('B'); ++b) {
+      for (std::int64_t s = 0; s < listed_->size(token_axis_); ++s) {
+        const std::int64_t element = a * listed_->stride('A') + b * listed_->stride('B') + s * listed_->stride(token_axis_);
+        widen(range, number(*listed_, element));
       }
     }
   }
@@ -232,23 +232,23 @@ std::int64_t TokenPositions::count_on(std::int64_t row, std::int64_t token, std:
   }
   if (!cu_seqlens_) return count;
   return std::min(count,
-                  whole_number(cu_seqlens_, (sequence_of(cu_seqlens_, token) + 1) * cu_seqlens_.stride('N')) - token);
+                  whole_number(*cu_seqlens_, (sequence_of(*cu_seqlens_, token) + 1) * cu_seqlens_->stride('N')) - token);
 }
 
 void TokenPositions::read(std::int64_t row, std::int64_t token, double* position) const noexcept {
   if (listed_) {
     const std::int64_t element =
-        row * (listed_.size('B') > 1 ? listed_.stride('B') : 0) + token * listed_.stride(token_axis_);
-    for (int a = 0; a < num_axes_; ++a) position[a] = number(listed_, element + a * listed_.stride('A'));
+        row * (listed_->size('B') > 1 ? listed_->stride('B') : 0) + token * listed_->stride(token_axis_);
+    for (int a = 0; a < num_axes_; ++a) position[a] = number(*listed_, element + a * listed_->stride('A'));
     return;
   }
   std::int64_t counted = offset_ + token;
   std::int64_t start = row;
   if (cu_seqlens_) {
-    start = sequence_of(cu_seqlens_, token);
-    counted -= whole_number(cu_seqlens_, start * cu_seqlens_.stride('N'));
+    start = sequence_of(*cu_seqlens_, token);
+    counted -= whole_number(*cu_seqlens_, start * cu_seqlens_->stride('N'));
   }
-  if (offsets_) counted += whole_number(offsets_, start * offsets_.stride(cu_seqlens_ ? 'N' : 'B'));
+  if (offsets_) counted += whole_number(*offsets_, start * offsets_->stride(cu_seqlens_ ? 'N' : 'B'));
   for (int a = 0; a < num_axes_; ++a) position[a] = static_cast<double>(counted);
 }
 

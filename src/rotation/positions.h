@@ -74,11 +74,11 @@ class TokenPositions {
   void check_counted(const char* operation, std::int64_t start, std::int64_t length) const;
 
   int num_axes_;
-  ConstTensorView listed_;      // not given: counted
-  char token_axis_ = 'S';       // of listed_
-  std::int64_t offset_ = 0;     // counted:
-  ConstTensorView offsets_;     //   per batch row, or per sequence
-  ConstTensorView cu_seqlens_;  //   where sequences begin
+  std::optional<ConstTensorView> listed_;      // none: counted
+  char token_axis_ = 'S';                      // of listed_
+  std::int64_t offset_ = 0;                    // counted:
+  std::optional<ConstTensorView> offsets_;     //   per batch row, or per sequence
+  std::optional<ConstTensorView> cu_seqlens_;  //   where sequences begin
 };
 
 }  // namespace rotary
