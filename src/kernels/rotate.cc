@@ -8,6 +8,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include <algorithm>
 #include <cassert>
 #include <cmath>
 #include <cstring>
@@ -86,6 +87,13 @@ struct Wide {
     const auto turned = turn<rounding, T>({hn::LoadU(d, u), hn::LoadU(d, v)}, hn::LoadU(d, cos), hn::LoadU(d, sin));
     hn::StoreU(turned.u, d, out_u);
     hn::StoreU(turned.v, d, out_v);
+  }
+  /// Half as many pairs, fused.
+  static HWY_INLINE void half_of_fewer(const T* u, const T* v, const T* cos, const T* sin, T* out_u, T* out_v) {
+    const hn::Half<Tag<T>> d;
+    const auto x = hn::LoadU(d, u), y = hn::LoadU(d, v), c = hn::LoadU(d, cos), s = hn::LoadU(d, sin);
+    hn::StoreU(hn::MulSub(x, c, hn::Mul(y, s)), d, out_u);
+    hn::StoreU(hn::MulAdd(x, s, hn::Mul(y, c)), d, out_v);
   }
   template <Rounding rounding>
   static HWY_INLINE void interleaved(const T* x, const T* cos, const T* sin, T* out) {
@@ -224,6 +232,10 @@ HWY_INLINE void copy_from_buffer(const T* from, std::int64_t count, T* to) {
   }
 }
 
+/// Whether half a chunk of what is left over can do without the buffer.
+template <class Chunk>
+constexpr bool has_shorter_vectors = HWY_TARGET != HWY_SCALAR&& std::is_same_v<Chunk, Wide<typename Chunk::Lane>>;
+
 template <class Chunk, Rounding rounding>
 HWY_INLINE void row_of_neighbours(std::int64_t num_pairs, const typename Chunk::Stored* x, const typename Chunk::Lane* cos,
                                   const typename Chunk::Lane* sin, typename Chunk::Written* out) {
@@ -249,6 +261,12 @@ HWY_INLINE void row_of_halves(std::int64_t num_pairs, const typename Chunk::Stor
   std::int64_t j = 0;
   for (; j + chunk <= num_pairs; j += chunk) {
     Chunk::template half<rounding>(x + j, v + j, cos + j, sin + j, out + j, out_v + j);
+  }
+  if constexpr (has_shorter_vectors<Chunk> && rounding == Rounding::fused) {
+    if (j + chunk / 2 <= num_pairs) {
+      Chunk::half_of_fewer(x + j, v + j, cos + j, sin + j, out + j, out_v + j);
+      j += chunk / 2;
+    }
   }
   if (const std::int64_t left = num_pairs - j; left > 0) {
     HWY_ALIGN typename Chunk::Stored rest[2 * most_pairs<Chunk>] = {};
@@ -344,16 +362,21 @@ void arrange_with(const PairFormat& format, const void* cos, const void* sin, vo
   auto* to = static_cast<Lane*>(arranged);
   for (const void* const source : {cos, sin}) {
     const auto* from = static_cast<const Lane*>(source);
-    std::int64_t j = 0;
+    Lane* const end = to + padded<Chunk>(format);
     const bool is_arranged = from == to && !format.interleaved && std::is_same_v<typename Chunk::Stored, Lane>;
-    if (is_arranged) j = format.num_pairs / chunk * chunk;
+    if (is_arranged) {
+      std::fill(to + format.num_pairs, end, Lane{0});
+      to = end;
+      continue;
+    }
+    std::int64_t j = 0;
     for (; j + chunk <= format.num_pairs; j += chunk) Chunk::arrange(format.interleaved, from + j, to + j);
     if (const std::int64_t left = format.num_pairs - j; left > 0) {
       HWY_ALIGN Lane rest[most_pairs<Chunk>] = {};
       copy_to_buffer(from + j, left, rest);
       Chunk::arrange(format.interleaved, rest, to + j);
     }
-    to += padded<Chunk>(format);
+    to = end;
   }
 }
 
