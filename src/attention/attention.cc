@@ -118,7 +118,7 @@ template <class Body>
 auto with_way(const AttentionProblem& p, const Body& body) {
   if (computes_in_double(p)) return body(AttentionTasks<double>(p));
   if (has_single_queries(p) && DecodeTasks::suit(p)) {
-    if (const DecodeTasks tasks(p); tasks.fit()) return body(tasks);
+    if (DecodeTasks tasks(p); tasks.fit()) return body(tasks);
   }
   return body(AttentionTasks<float>(p));
 }
@@ -127,14 +127,14 @@ auto with_way(const AttentionProblem& p, const Body& body) {
 
 void attend(const AttentionProblem& p) {
   if (p.out.num_elements() == 0) return;
-  with_way(p, [&](const auto& way) {
+  with_way(p, [&](auto&& way) {
     with_workspace(p.operation, p.options, way.num_bytes(), [&](std::byte& memory) { way.run(memory); });
   });
 }
 
 std::int64_t attend_workspace_bytes(const AttentionProblem& p) {
   if (p.out.num_elements() == 0) return 0;
-  const std::int64_t num_bytes = with_way(p, [](const auto& way) { return way.num_bytes(); });
+  const std::int64_t num_bytes = with_way(p, [](auto&& way) { return way.num_bytes(); });
   return Arena::alignment + std::max(num_bytes, computes_in_double(p) ? 0 : decode_bytes(p));  // it serves shorter calls
 }
 

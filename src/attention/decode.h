@@ -8,21 +8,13 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "attention/decoder.h"
 #include "attention/problem.h"
 
 namespace rotary {
 
 /// Whether every sequence has one query at most.
 bool has_single_queries(const AttentionProblem& problem) noexcept;
-
-/// The numbers of a call that every task needs.
-struct DecodeShape {
-  explicit DecodeShape(const AttentionProblem& problem) noexcept;
-
-  DType dtype;                       // of keys and values
-  std::int64_t heads;                // that share a KV head
-  std::int64_t head_dim, value_dim;  // with the zeros at the end of a row
-};
 
 /// The tasks of a call, and the memory that they need.
 class DecodeTasks {
@@ -37,16 +29,16 @@ class DecodeTasks {
   bool fit() const noexcept { return fit_; }
   std::int64_t num_bytes() const noexcept;
   /// `memory` is the first of num_bytes() bytes, at a multiple of 64.
-  void run(std::byte& memory) const;
+  void run(std::byte& memory);
 
  private:
   template <class Body>
-  void for_tasks(std::byte* memory, std::int64_t tasks_per_group, const Body& body) const;
-  void run_whole(std::byte* memory) const;
-  void run_parts(std::byte* memory) const;
+  void for_tasks(std::byte* memory, std::int64_t tasks_per_group, const Body& body);
+  void run_whole(std::byte* memory);
+  void run_parts(std::byte* memory);
 
   const AttentionProblem& p_;
-  DecodeShape shape_;
+  Decoder decoder_;                                              // what each thread has a copy of
   std::int64_t group_heads_, groups_per_sequence_, num_groups_;  // KV heads of one sequence that are done together
   bool fit_;
   bool in_parts_;  // a task for every part, where there are few groups for many threads

@@ -9,7 +9,7 @@
 namespace rotary {
 
 template <class T>
-TurnedRows<T>::TurnedRows(const ConstTensorView& x, const std::optional<TokenAngles>& angles, Arena& arena,
+TurnedRows<T>::TurnedRows(const ConstTensorView& x, const std::optional<TokenAngles>& angles,
                           const TurnedRowsOptions& options)
     : rows_(x), angles_(angles ? &*angles : nullptr), width_(x.size('D')), num_tokens_(x.size(x.has('T') ? 'T' : 'S')) {
   if (angles_ == nullptr) return;
@@ -18,22 +18,28 @@ TurnedRows<T>::TurnedRows(const ConstTensorView& x, const std::optional<TokenAng
                     .interleaved = rotation.pairing_in() == Pairing::interleaved,
                     .num_pairs = rotation.num_pairs()};
   arranged_step_ = arranged_size(kernel_.format);
-  if (std::is_same_v<T, float> && options.in_runs && num_tokens_ >= fewest_tokens_for_runs) {
-    most_at_hand_ = angle_run;
-    steps_.numbers = arena.take<double>(angle_steps_size(rotation.num_pairs()));
-  }
-  arranged_ = arena.take<T>(most_at_hand_ * arranged_step_);
-  const bool is_listed = rotation.pairing_in() == Pairing::listed;
-  const bool moves = options.as_written && (is_listed || rotation.pairing_in() != rotation.pairing_out());
-  if (!is_listed) slice_ = rotation.rotary_offset();
+  in_runs_ = std::is_same_v<T, float> && options.in_runs && num_tokens_ >= fewest_tokens_for_runs;
+  if (in_runs_) most_at_hand_ = angle_run;
+  is_listed_ = rotation.pairing_in() == Pairing::listed;
+  moves_ = options.as_written && (is_listed_ || rotation.pairing_in() != rotation.pairing_out());
+  if (!is_listed_) slice_ = rotation.rotary_offset();
   const bool can_read = x.dtype() == dtype_of<T> || (std::is_same_v<T, float> && bit_size(x.dtype()) == 16);
-  turns_whole_rows_ = can_read && !is_listed && !moves && 2 * rotation.num_pairs() == width_;
-  if (is_listed || moves) in_order_ = arena.take<T>(width_);
-  if (is_listed) {
+  turns_whole_rows_ = can_read && !is_listed_ && !moves_ && 2 * rotation.num_pairs() == width_;
+}
+
+template <class T>
+void TurnedRows<T>::lay_out(Arena& arena) {
+  if (angles_ == nullptr) return;
+  num_at_hand_ = 0;
+  const Rotation& rotation = angles_->rotation();
+  if (in_runs_) steps_.numbers = arena.take<double>(angle_steps_size(rotation.num_pairs()));
+  arranged_ = arena.take<T>(most_at_hand_ * arranged_step_);
+  if (is_listed_ || moves_) in_order_ = arena.take<T>(width_);
+  if (is_listed_) {
     pairs_first_ = arena.take<std::int64_t>(width_);
     if (!arena.only_counts()) list_pairs_first(rotation);
   }
-  if (moves) {
+  if (moves_) {
     written_ = arena.take<std::int64_t>(width_);
     if (!arena.only_counts()) list_written(rotation);
   }

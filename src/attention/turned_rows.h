@@ -22,9 +22,16 @@ struct TurnedRowsOptions {
 template <class T>
 class TurnedRows {
  public:
-  /// Without angles the rows are as they are. Refers to all its arguments.
+  /// Without angles the rows are as they are. Refers to `x` and `angles`. It can do nothing before lay_out().
+  TurnedRows(const ConstTensorView& x, const std::optional<TokenAngles>& angles, const TurnedRowsOptions& options = {});
   TurnedRows(const ConstTensorView& x, const std::optional<TokenAngles>& angles, Arena& arena,
-             const TurnedRowsOptions& options = {});
+             const TurnedRowsOptions& options = {})
+      : TurnedRows(x, angles, options) {
+    lay_out(arena);
+  }
+
+  /// Takes its memory, or counts it.
+  void lay_out(Arena& arena);
 
   void load(std::int64_t batch, std::int64_t token, std::int64_t head, T* row) {
     load_heads(batch, token, head, 1, row, width_);
@@ -72,6 +79,7 @@ class TurnedRows {
   std::int64_t arranged_step_ = 0;
   std::int64_t batch_ = -1, first_token_ = 0, num_at_hand_ = 0;  // whose they are
   bool are_back_ = false;                                        // with the other sign
+  bool in_runs_ = false, is_listed_ = false, moves_ = false;     // channels move where they come as rotate() writes them
   T* in_order_ = nullptr;                                        // a row on its way to another order
   std::int64_t* pairs_first_ = nullptr;                          // where pairs are listed: which channel comes where
   std::int64_t* written_ = nullptr;  // where that is another order: the place that rotate() gives to each channel
