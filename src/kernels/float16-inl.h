@@ -35,28 +35,56 @@ HWY_INLINE void load_bf16_pairs(const std::uint16_t* from, F& even, F& odd) {
   odd = hn::BitCast(Floats(), hn::And(both, hn::Set(Words(), 0xffff0000u)));
 }
 
-/// The upper half of every word is the rounded bfloat16; the lower half is left over. Without a branch for NaN: the payload
-/// of one that comes from bfloat16 operands, or from an invalid operation, has zeros below, so that nothing carries.
+// Rounded: the upper half of every word is the bfloat16; the lower half is left over. Without a branch for NaN: the payload of
+// one that comes from bfloat16 operands, or from an invalid operation, has zeros below, so that nothing carries.
+
+#if HWY_TARGET == HWY_AVX3
+
+HWY_INLINE W up_by_half(F value) { return hn::Add(hn::BitCast(Words(), value), hn::Set(Words(), 0x8000)); }
+
+/// After up_by_half(), what was in the middle has gone up, and goes back if that made it odd.
+HWY_INLINE W middles_to_even(W up) {
+  const __mmask16 was_middle = _mm512_testn_epi32_mask(up.raw, hn::Set(Words(), 0xffff).raw);
+  return W{_mm512_mask_and_epi32(up.raw, was_middle, up.raw, hn::Set(Words(), 0xfffeffffu).raw)};
+}
+
+HWY_INLINE W round_up_to_bf16(F value) { return middles_to_even(up_by_half(value)); }
+
+/// Of several at once: all are looked at together, as hardly ever one is in the middle.
+template <int count>
+HWY_INLINE void round_up_to_bf16(const F (&values)[count], W (&rounded)[count]) {
+  const hn::Repartition<std::uint16_t, Words> halves;
+  for (int i = 0; i < count; ++i) rounded[i] = up_by_half(values[i]);
+  W least = rounded[0];  // of the lower halves; what it has above does not matter
+  for (int i = 1; i < count; ++i) {
+    least = hn::BitCast(Words(), hn::Min(hn::BitCast(halves, least), hn::BitCast(halves, rounded[i])));
+  }
+  if (HWY_LIKELY(hn::AllTrue(Words(), hn::TestBit(least, hn::Set(Words(), 0xffff))))) return;  // any of these bits
+  for (int i = 0; i < count; ++i) rounded[i] = middles_to_even(rounded[i]);
+}
+
+#else
+
 HWY_INLINE W round_up_to_bf16(F value) {
   const W bits = hn::BitCast(Words(), value);
-#if HWY_TARGET == HWY_AVX3
-  // Half a step more; what was in the middle has gone up, and goes back if that made it odd. Three instructions.
-  const W up = hn::Add(bits, hn::Set(Words(), 0x8000));
-  const auto was_not_middle = hn::TestBit(up, hn::Set(Words(), 0xffff));  // here: any of these bits
-  return hn::IfThenElse(was_not_middle, up, hn::And(up, hn::Set(Words(), 0xfffeffffu)));
-#else
   const W last_kept = hn::And(hn::ShiftRight<16>(bits), hn::Set(Words(), 1));
   return hn::Add(hn::Add(bits, hn::Set(Words(), 0x7fff)), last_kept);
-#endif
 }
+
+template <int count>
+HWY_INLINE void round_up_to_bf16(const F (&values)[count], W (&rounded)[count]) {
+  for (int i = 0; i < count; ++i) rounded[i] = round_up_to_bf16(values[i]);
+}
+
+#endif
 
 HWY_INLINE F round_to_bf16(F value) {
   return hn::BitCast(Floats(), hn::And(round_up_to_bf16(value), hn::Set(Words(), 0xffff0000u)));
 }
 
-HWY_INLINE void store_bf16_pairs(F even, F odd, std::uint16_t* to) {
-  const W low = hn::ShiftRight<16>(round_up_to_bf16(even));
-  const W both = hn::OrAnd(low, round_up_to_bf16(odd), hn::Set(Words(), 0xffff0000u));
+/// What load_bf16_pairs() reads.
+HWY_INLINE void store_rounded_pairs(W even, W odd, std::uint16_t* to) {
+  const W both = hn::OrAnd(hn::ShiftRight<16>(even), odd, hn::Set(Words(), 0xffff0000u));
   hn::StoreU(both, Words(), reinterpret_cast<std::uint32_t*>(to));
 }
 

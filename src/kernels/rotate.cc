@@ -158,8 +158,10 @@ struct Bfloat16 {
     float16s::load_bf16_pairs(v, even.v, odd.v);
     even = turn<rounding, float>(even, hn::LoadU(d, cos), hn::LoadU(d, sin));
     odd = turn<rounding, float>(odd, hn::LoadU(d, cos + lanes<float>()), hn::LoadU(d, sin + lanes<float>()));
-    float16s::store_bf16_pairs(even.u, odd.u, out_u);
-    float16s::store_bf16_pairs(even.v, odd.v, out_v);
+    float16s::W rounded[4];
+    float16s::round_up_to_bf16({even.u, odd.u, even.v, odd.v}, rounded);
+    float16s::store_rounded_pairs(rounded[0], rounded[1], out_u);
+    float16s::store_rounded_pairs(rounded[2], rounded[3], out_v);
   }
   template <Rounding rounding>
   static HWY_INLINE void interleaved(const Stored* x, const float* cos, const float* sin, Stored* out) {
@@ -167,7 +169,9 @@ struct Bfloat16 {
     Members<float> members;
     float16s::load_bf16_pairs(x, members.u, members.v);
     members = turn<rounding, float>(members, hn::LoadU(d, cos), hn::LoadU(d, sin));
-    float16s::store_bf16_pairs(members.u, members.v, out);
+    float16s::W rounded[2];
+    float16s::round_up_to_bf16({members.u, members.v}, rounded);
+    float16s::store_rounded_pairs(rounded[0], rounded[1], out);
   }
 };
 
