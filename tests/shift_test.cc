@@ -92,6 +92,29 @@ TEST(Shift, TakesADistancePerRowTokenOrAxis) {
       [&](Index, Index s, int a) { return per_axis[a * 3 + s]; }, "AS");
 }
 
+TEST(Shift, OneDistanceForAllIsTheSameAsOneForEach) {
+  const Rotation rotation({.head_dim = 256,
+                           .rotary_offset = 2,
+                           .pairing_in = Pairing::half,
+                           .inv_freq = default_frequencies(1e4, 240).inv_freq});
+  // More tokens than are turned at once; memory that runs through heads or tokens, without gaps, with gaps, and backwards.
+  const Layout layouts[] = {{"BSHD"}, {"BHSD"}, {"SBHD"}, {"HBSD"}, {"BHSD", 2}, {"BHSD", 1, "S"}, {"BSHD", 1, "BH"}};
+  const std::vector<double> distances(300, 7.5);
+  for (const DType dtype : {DType::f64, DType::f32, DType::f16, DType::bf16}) {
+    for (const Layout& layout : layouts) {
+      for (const std::int64_t heads : {1, 3}) {
+        TestTensor one(dtype, "BSHD", {2, 300, heads, 256}, layout), each(dtype, "BSHD", {2, 300, heads, 256});
+        each.fill_from(one.fill_at_random(4));
+        const auto some = [](const TestTensor& x) { return x.view().slice('S', 10, 290); };
+        shift(some(one), rotation, 7.5);
+        shift(some(each), rotation, ConstTensorView(distances.data(), "S", {280}));
+        EXPECT_EQ(one.values(), each.values()) << name(dtype) << " " << layout.order << ", heads: " << heads;
+        EXPECT_TRUE(one.guards_intact());
+      }
+    }
+  }
+}
+
 TEST(Shift, ToAnotherBufferIsTheSameAsInPlace) {
   RotationSpec spec = yarn_like(Pairing::interleaved);
   spec.pairing_out = Pairing::half;

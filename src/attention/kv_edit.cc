@@ -68,9 +68,8 @@ void shift_tokens(KvState& c, KvSequence& s, std::int64_t begin, std::int64_t en
     table[at(i)] = copies.take();
     c.blocks.copy_tokens(s.blocks[at(i)], 0, table[at(i)], 0, std::min(block_size, s.num_tokens - i * block_size));
   }
-  constexpr std::int64_t tokens_at_once = 32;
-  for_runs(table, block_size, begin, end, tokens_at_once, [&](const KvRun& run) {
-    if (c.rotation) shift_keys(c, run, distance);
+  if (c.rotation) shift_keys(c, table, begin, end, distance);
+  for_runs(table, block_size, begin, end, block_size, [&](const KvRun& run) {
     double* const position = c.blocks.position(run.block, run.slot);
     for (std::int64_t i = 0; i < run.count * c.blocks.num_axes(); ++i) position[i] += distance;
   });

@@ -6,9 +6,13 @@
 #include "attention/int8_rows.h"
 #include "attention/tensor_rows.h"
 #include "rotary/rotate.hpp"
+#include "rotation/rotate_tensors.h"
+#include "rotation/shift.h"
 
 namespace rotary {
 namespace {
+
+constexpr const char* operation = "KvCache";
 
 /// Room for tokens in float32, as "HSD".
 class WideTokens {
@@ -75,6 +79,19 @@ void store_as_int8(const KvBlocks& blocks, WideTokens& wide, const KvRun& run, R
 
 TensorView slots(const TensorView& block, const KvRun& run) { return block.slice('S', run.slot, run.slot + run.count); }
 
+void shift_int8(const KvState& cache, const KvRun& run, double distance) {
+  const KvBlocks& blocks = cache.blocks;
+  WideTokens keys(cache.options.num_kv_heads, run.count, cache.options.head_dim);
+  for (std::int64_t head = 0; head < cache.options.num_kv_heads; ++head) {
+    for (std::int64_t token = 0; token < run.count; ++token) {
+      const auto* const row = reinterpret_cast<const std::int8_t*>(blocks.key(run.block, head, run.slot + token));
+      from_int8(row, *blocks.key_scale(run.block, head, run.slot + token), cache.options.head_dim, keys.row(head, token));
+    }
+  }
+  shift(keys.view(), *cache.rotation, distance, {.precision = cache.options.precision});
+  store_as_int8(blocks, keys, run, &KvBlocks::key, &KvBlocks::key_scale);
+}
+
 }  // namespace
 
 void store_tokens(const KvState& cache, const ConstTensorView& all_k, const ConstTensorView& all_v, const KvRun& run) {
@@ -93,21 +110,34 @@ void store_tokens(const KvState& cache, const ConstTensorView& all_k, const Cons
   store_as_int8(blocks, values, run, &KvBlocks::value, &KvBlocks::value_scale);
 }
 
-void shift_keys(const KvState& cache, const KvRun& run, double distance) {
-  const KvBlocks& blocks = cache.blocks;
-  const RotateOptions options{.precision = cache.options.precision};
-  if (cache.options.dtype != DType::i8) {
-    return shift(slots(blocks.keys(run.block), run), *cache.rotation, distance, options);
+void shift_keys(const KvState& cache, const std::vector<std::int32_t>& table, std::int64_t begin, std::int64_t end,
+                double distance) {
+  const std::int64_t block_size = cache.options.block_size;
+  if (cache.options.dtype == DType::i8) {
+    constexpr std::int64_t tokens_at_once = 32;
+    for_runs(table, block_size, begin, end, tokens_at_once, [&](const KvRun& run) { shift_int8(cache, run, distance); });
+    return;
   }
-  WideTokens keys(cache.options.num_kv_heads, run.count, cache.options.head_dim);
-  for (std::int64_t head = 0; head < cache.options.num_kv_heads; ++head) {
-    for (std::int64_t token = 0; token < run.count; ++token) {
-      const auto* const row = reinterpret_cast<const std::int8_t*>(blocks.key(run.block, head, run.slot + token));
-      from_int8(row, *blocks.key_scale(run.block, head, run.slot + token), cache.options.head_dim, keys.row(head, token));
-    }
-  }
-  shift(keys.view(), *cache.rotation, distance, options);
-  store_as_int8(blocks, keys, run, &KvBlocks::key, &KvBlocks::key_scale);
+  // All have the same angles: blocks with as many tokens are turned together.
+  constexpr std::size_t blocks_at_once = 16;
+  const ConstTensorView one(&distance, DType::f64, "", {});
+  const Tokens token{.batch = 1, .length = 1};
+  const TokenPositions distances = TokenPositions::listed(operation, "distance", one, token, cache.blocks.num_axes());
+  const TokenAngles angles = shift_angles(operation, *cache.rotation, distances, token, cache.options.precision);
+  std::vector<TensorToRotate> together;
+  together.reserve(blocks_at_once);
+  std::int64_t count = 0;
+  const auto turn = [&] {
+    rotate_tensors(together, {.length = count}, PairMap::rotated(*cache.rotation), angles, nullptr);
+    together.clear();
+  };
+  for_runs(table, block_size, begin, end, block_size, [&](const KvRun& run) {
+    if (together.size() == blocks_at_once || (!together.empty() && run.count != count)) turn();
+    count = run.count;
+    const TensorView keys = slots(cache.blocks.keys(run.block), run);
+    together.push_back({keys, keys});
+  });
+  turn();
 }
 
 }  // namespace rotary

@@ -63,6 +63,8 @@ class TokenPositions {
   std::int64_t count_on(std::int64_t row, std::int64_t token, std::int64_t count) const noexcept;
   /// Whether they are one after the other within each batch row and sequence, not given one by one.
   bool is_counted() const noexcept { return !listed_; }
+  /// Whether one number was given for all tokens.
+  bool are_all_equal() const noexcept { return listed_ && !listed_->has('B') && !listed_->has(token_axis_); }
   /// Over all of `tokens`, those of the constructor.
   PositionRange range(const Tokens& tokens) const noexcept;
 

@@ -140,9 +140,21 @@ struct Block {
   char token_axis;
   double* steps;  ///< of runs, made; or nullptr
   Lane* arranged;
-  std::int64_t arranged_step;
-  Lane* gathered;  ///< room for one row
+  std::int64_t arranged_step;  ///< lane values of one token
+  std::int64_t token_step;     ///< from one token's to the next one's; 0: all tokens turn alike
+  Lane* gathered;              ///< room for one row
 };
+
+/// From each row of `count` tokens to the next one, if it is the same for all rows of both x and out; 0 otherwise.
+std::int64_t step_through_all(const TensorToRotate& tensor, char token_axis, std::int64_t count) noexcept {
+  const ConstTensorView& x = tensor.x;
+  const std::int64_t token = x.stride(token_axis), head = x.stride('H'), heads = x.size('H');
+  if (tensor.out.stride(token_axis) != token || tensor.out.stride('H') != head) return 0;
+  if (heads == 1 || head == count * token) return token;
+  return count == 1 || token == heads * head ? head : 0;
+}
+
+constexpr std::int64_t far_ahead = 8 << 10;  // bytes, where memory is gone through in its own order
 
 template <class Lane>
 void rotate_in_memory(const TensorToRotate& tensor, const Plan& plan, const PairMap& map, const Block<Lane>& block) {
@@ -158,15 +170,23 @@ void rotate_in_memory(const TensorToRotate& tensor, const Plan& plan, const Pair
     rows.x = address(x, row_of(x, block.batch_row, block.first + token, head, block.token_axis) + slice);
     rows.out = address(out, row_of(out, block.batch_row, block.first + token, head, block.token_axis) + slice);
   };
-  if (block.count == 1 || std::abs(x_token) >= std::abs(x.stride('H'))) {  // memory runs through the heads of a token
+  const std::int64_t step = block.token_step == 0 ? step_through_all(tensor, block.token_axis, block.count) : 0;
+  if (step > 0) {
+    rows.num_rows = heads * block.count;
+    rows.x_step = rows.out_step = step;
+    rows.arranged = block.arranged;
+    rows.prefetch = far_ahead;
+    at(0, 0);
+    rotate_rows(rows);
+  } else if (block.count == 1 ||
+             std::abs(x_token) >= std::abs(x.stride('H'))) {  // memory runs through the heads of a token
     rows.num_rows = heads;
     rows.x_step = x.stride('H');
     rows.out_step = out.stride('H');
-    constexpr std::int64_t far_enough = 8 << 10;
-    if (block.length > 1) rows.prefetch = x_token < 0 ? -far_enough : far_enough;
+    if (block.length > 1) rows.prefetch = x_token < 0 ? -far_ahead : far_ahead;
     for (std::int64_t token = 0; token < block.count; ++token) {
       at(token, 0);
-      rows.arranged = block.arranged + token * block.arranged_step;
+      rows.arranged = block.arranged + token * block.token_step;
       rotate_rows(rows);
     }
   } else {  // memory runs through the tokens of a head
@@ -174,7 +194,7 @@ void rotate_in_memory(const TensorToRotate& tensor, const Plan& plan, const Pair
     rows.x_step = x_token;
     rows.out_step = out_token;
     rows.arranged = block.arranged;
-    rows.arranged_step = block.arranged_step;
+    rows.arranged_step = block.token_step;
     for (std::int64_t head = 0; head < heads; ++head) {
       at(0, head);
       // Next come the same tokens of the next head, or the next tokens of the first.
@@ -203,7 +223,7 @@ void rotate_gathered(const TensorToRotate& tensor, const Plan& plan, const PairM
   RowsToRotate rows{.format = plan.format, .rounding = plan.rounding, .num_rows = 1, .x = u, .out = u};
 
   for (std::int64_t token = 0; token < block.count; ++token) {
-    rows.arranged = block.arranged + token * block.arranged_step;
+    rows.arranged = block.arranged + token * block.token_step;
     for (std::int64_t head = 0; head < tensor.x.size('H'); ++head) {
       const std::int64_t x_row = row_of(tensor.x, block.batch_row, block.first + token, head, block.token_axis);
       const std::int64_t out_row = row_of(tensor.out, block.batch_row, block.first + token, head, block.token_axis);
@@ -237,10 +257,13 @@ void round_to(DType dtype, Lane* values, std::int64_t count) noexcept {
   if (dtype == DType::f16) std::transform(values, values + count, values, [](Lane x) { return to_float(to_float16(x)); });
 }
 
-/// Tokens per block: what is turned together, and its cos and sin, stay in the first-level cache.
-std::int64_t block_length(const TensorToRotate& tensor, std::int64_t arranged_bytes, std::int64_t num_tokens) {
+/// Tokens per block: what is turned together, and its cos and sin, stay in the first-level cache. Tokens that turn alike need
+/// not: a block is what one thread takes at once.
+std::int64_t block_length(const TensorToRotate& tensor, std::int64_t arranged_bytes, bool are_alike,
+                          std::int64_t num_tokens) {
   if (num_tokens <= 1) return 1;
   const std::int64_t row_bytes = tensor.x.size('D') * (bit_size(tensor.x.dtype()) / 8);
+  if (are_alike) return std::clamp<std::int64_t>((64 << 10) / row_bytes, 1, num_tokens);
   return std::clamp<std::int64_t>(std::min((8 << 10) / row_bytes, (16 << 10) / arranged_bytes), 1, num_tokens);
 }
 
@@ -259,8 +282,9 @@ std::unique_ptr<double[]> steps_for(const Tokens& tokens, const TokenAngles& ang
 template <class Lane>
 void read_arranged(const TokenAngles& angles, const Plan& plan, const Block<Lane>& block) {
   const std::int64_t half = block.arranged_step / 2;
+  const std::int64_t count = block.token_step == 0 ? 1 : block.count;
   std::int64_t token = 0;
-  while (token < block.count) {
+  while (token < count) {
     const std::int64_t there = block.first + token;
     Lane* next = block.arranged + token * block.arranged_step;
     if (token > 0 && angles.are_equal(block.batch_row, there - 1, there)) {  // as in a shift
@@ -270,7 +294,7 @@ void read_arranged(const TokenAngles& angles, const Plan& plan, const Block<Lane
     }
     std::int64_t length = 1;
     if constexpr (std::is_same_v<Lane, float>) {
-      const std::int64_t most = std::min(angle_run, block.count - token);
+      const std::int64_t most = std::min(angle_run, count - token);
       AngleSteps made{.numbers = block.steps, .are_made = true};
       length = angles.read_run(block.batch_row, there, most, made, next, next + half, block.arranged_step);
     } else {
@@ -290,21 +314,23 @@ void rotate_alike(std::span<const TensorToRotate> tensors, const Plan& plan, con
                   const TokenAngles& angles, Executor* executor) {
   const std::int64_t num_pairs = plan.format.num_pairs;
   const std::int64_t arranged_step = arranged_size(plan.format);
+  const bool are_alike = angles.are_all_equal();
   const std::int64_t most =
-      block_length(tensors[0], arranged_step * static_cast<std::int64_t>(sizeof(Lane)), tokens.length);
+      block_length(tensors[0], arranged_step * static_cast<std::int64_t>(sizeof(Lane)), are_alike, tokens.length);
+  const std::int64_t rows_of_angles = are_alike ? 1 : most, token_step = are_alike ? 0 : arranged_step;
   const std::int64_t blocks = most == 1 ? tokens.length : (tokens.length + most - 1) / most;
   const std::unique_ptr<double[]> steps = std::is_same_v<Lane, float> ? steps_for(tokens, angles) : nullptr;
 
   parallel_for(executor, tokens.batch * blocks, [&](std::int64_t task) {
-    Scratch<Lane> scratch(most * arranged_step + 2 * num_pairs);
-    Lane* const arranged = scratch.take(most * arranged_step);
+    Scratch<Lane> scratch(rows_of_angles * arranged_step + 2 * num_pairs);
+    Lane* const arranged = scratch.take(rows_of_angles * arranged_step);
     Lane* const gathered = scratch.take(2 * num_pairs);
 
     const std::int64_t row = tokens.batch == 1 ? 0 : task / blocks;
     const std::int64_t first = (task - row * blocks) * most;
     const std::int64_t length = std::min(most, tokens.length - first);
     const Block<Lane> block{row,         first,    length,        tokens.length, tokens.packed ? 'T' : 'S',
-                            steps.get(), arranged, arranged_step, gathered};
+                            steps.get(), arranged, arranged_step, token_step,    gathered};
     read_arranged(angles, plan, block);
     for (const TensorToRotate& tensor : tensors) {
       if (tensor.x.size('H') == 0) continue;  // it may have no memory: there is no address to count from

@@ -1,3 +1,5 @@
+#include "rotation/shift.h"
+
 #include <array>
 
 #include "base/apart.h"
@@ -19,8 +21,7 @@ void shift_keys(const char* operation, const char* written, const TensorToRotate
   check_apart(operation, written, tensor.out, "distances", distances);
   if (options.table != nullptr) fail_argument(operation, "takes no table: its rows belong to positions, not to distances");
   const auto checked = TokenPositions::listed(operation, "distances", distances, tokens, rotation.num_axes());
-  TokenAngles angles(operation, rotation, checked, tokens, options.precision);
-  angles.scale(1 / rotation.amplitude());  // the keys have it already
+  const TokenAngles angles = shift_angles(operation, rotation, checked, tokens, options.precision);
   rotate_tensors(std::array{tensor}, tokens, PairMap::rotated(rotation), angles, options.executor);
 }
 
@@ -28,6 +29,13 @@ void shift_keys(const char* operation, const char* written, const TensorToRotate
 ConstTensorView for_all_tokens(const double& distance) { return {&distance, DType::f64, "", {}}; }
 
 }  // namespace
+
+TokenAngles shift_angles(const char* operation, const Rotation& rotation, const TokenPositions& distances,
+                         const Tokens& tokens, Precision precision) {
+  TokenAngles angles(operation, rotation, distances, tokens, precision);
+  angles.scale(1 / rotation.amplitude());
+  return angles;
+}
 
 void shift(const TensorView& rotated, const Rotation& rotation, const ConstTensorView& distances,
            const RotateOptions& options) {

@@ -33,6 +33,9 @@ class TokenAngles {
   /// Whether two tokens stand at the same position, and so have the same cos and sin.
   bool are_equal(std::int64_t row, std::int64_t token, std::int64_t other) const noexcept;
 
+  /// Whether all do, because one position was given for all: as in a shift.
+  bool are_all_equal() const noexcept { return positions_ && positions_->are_all_equal(); }
+
   /// cos and sin of token `token` of batch row `row`: num_pairs numbers each, amplitude, direction and factor included.
   /// T is float or double. As the precision says, or from the table; where that makes float32 numbers, and not exact, the
   /// factor rounds them once more.
