@@ -521,11 +521,7 @@ TEST(AttentionBackward, KeepsBatchRowsApartAtLengthOne_S1) {
   Case c({.batch = 2, .num_q_heads = 3, .num_kv_heads = 3, .num_queries = 1, .num_keys = 1});
   c.dlse.fill(0);
   c.computed();
-  // The score that lse was, and the one made again here, are float32 numbers of the same size, rounded apart.
-  const double rounding = 0x1p-22 * std::max(1.0, largest_size(c.lse.values()));
-  for (std::int64_t i = 0; i < c.dv.size(); ++i) {
-    EXPECT_NEAR(c.dv[i], c.dout[i], rounding * std::abs(c.dout[i])) << "one key: the weight is 1";
-  }
+  EXPECT_EQ(c.dv.values(), c.dout.values()) << "one key: the weight is 1";
   // dout . v - delta is the difference of the same sum taken in two orders.
   for (const TestTensor* x : {&c.dq, &c.dk}) EXPECT_LE(largest_size(x->values()), 1e-5);
   expect_agrees_with_reference(c, "batch 2, length 1");
@@ -696,12 +692,14 @@ TEST(AttentionBackward, ANanReachesWhatSeesItAndNothingElse_M8_M12) {
 }
 
 TEST(AttentionBackward, HugeScoresAndTheLowestNumberStayFinite_M3) {
-  for (const double size : {100.0, 1000.0}) {
-    Case c({.num_queries = 9, .num_keys = 20}, DType::f64);
-    for (std::int64_t i = 0; i < c.q.size(); ++i) c.q.set(i, size * c.q[i]);
-    for (std::int64_t j = 0; j < 20; ++j) c.mask.set({0, 0, 3, j}, std::numeric_limits<float>::lowest());
-    c.options.attn_mask = c.mask.view();
-    for (const double x : c.computed()) EXPECT_TRUE(std::isfinite(x)) << size;
+  for (const DType dtype : {DType::f64, DType::f32}) {
+    for (const double size : {1.0, 100.0, 1000.0}) {
+      Case c({.num_queries = 9, .num_keys = 20}, dtype);
+      for (std::int64_t i = 0; i < c.q.size(); ++i) c.q.set(i, size * c.q[i]);
+      for (std::int64_t j = 0; j < 20; ++j) c.mask.set({0, 0, 3, j}, std::numeric_limits<float>::lowest());
+      c.options.attn_mask = c.mask.view();
+      for (const double x : c.computed()) EXPECT_LT(std::abs(x), 1e7) << name(dtype) << " " << size;
+    }
   }
 }
 

@@ -115,7 +115,7 @@ TEST(AttentionScores, ASinkIsAKeyWithoutAValue) {
     more.options.sinks = ConstTensorView(&sink, "H", {1});
     attention(more.q, k, v, more.out, more.options);
     for (std::int64_t d = 0; d < 8; ++d) EXPECT_NEAR(more.out[d], expected[static_cast<std::size_t>(d)], 4e-16);
-    EXPECT_NEAR(more.lse[0], lse[0], 4e-16);
+    EXPECT_NEAR(more.lse[0], lse[0], 9e-16) << "two units of a number above 2";
   }
 }
 
@@ -130,7 +130,7 @@ TEST(AttentionScores, ARowThatSeesNothingHasItsSinkAsLse_M1) {
       EXPECT_EQ(c.out.at({0, 0, 0, d}), 0);
       EXPECT_EQ(c.out.at({0, 1, 0, d}), 0);
     }
-    EXPECT_NEAR(c.lse.at({0, 0, 0}), 0.75, dtype == DType::f64 ? 0x1p-53 : 0x1p-24) << "to the base 2 on its way";
+    EXPECT_EQ(c.lse.at({0, 0, 0}), 0.75);
     EXPECT_EQ(c.lse.at({0, 1, 0}), -infinity);
   }
 }

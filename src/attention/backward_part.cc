@@ -210,7 +210,7 @@ void BackwardPart<T>::load_added(const RowTile& tile, const KeyRange& rows, cons
     if (row >= tile.num_rows) continue;
     added_.row(sequence_, rows_.query(tile.first_row + row), rows_.head(tile.first_row + row), keys.begin, num_keys,
                key_positions_, line);
-    std::transform(line, line + num_keys, to, [](double x) { return added_number<T>(x); });
+    std::transform(line, line + num_keys, to, added_number<T>);
   }
 }
 

@@ -15,11 +15,11 @@ bool all_finite(const T* numbers, std::int64_t length) noexcept {
   return finite;
 }
 
-/// What is added to a score, in its unit: a finite number stays finite when it is scaled and narrowed, only an infinity hides a key.
+/// What is added to a score: a finite number stays finite when it is narrowed, only an infinity hides a key.
 template <class T>
-T added_number(double value, double unit = 1) noexcept {
+T added_number(double value) noexcept {
   constexpr double largest = std::numeric_limits<T>::max();
-  return static_cast<T>(std::isfinite(value) ? std::clamp(unit * value, -largest, largest) : value);
+  return static_cast<T>(std::isfinite(value) ? std::clamp(value, -largest, largest) : value);
 }
 
 }  // namespace rotary

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numbers>
 #include <type_traits>
 
 #include "attention/cached_sequences.h"
@@ -65,7 +64,6 @@ template <class T>
 QueryBlock<T>::QueryBlock(const AttentionProblem& problem, std::int64_t tiles, Arena& arena)
     : p_(problem),
       kernels_(kernels_for<T>(problem)),
-      scores_per_nat_(std::numbers::log2e / static_cast<double>(kernels_.log2_per_score)),
       heads_per_kv_head_(problem.heads_per_kv_head()),
       padded_value_dim_(round_up(problem.value_dim, kernels_.value_panel)),
       visible_(problem),
@@ -126,7 +124,7 @@ void QueryBlock<T>::load_queries(RowTile& tile) {
     const std::int64_t token = sequence_.first_query + query(tile.first_row + r), first_head = head(tile.first_row + r);
     count = std::min((kv_head_ + 1) * heads_per_kv_head_ - first_head, tile.num_rows - r);
     query_rows_.load_heads(sequence_.row, token, first_head, count, some_rows_ + r * width, width);
-    std::fill_n(scales_ + r, count, static_cast<T>(scores_per_nat_ * p_.scale_of(sequence_.row, token)));
+    std::fill_n(scales_ + r, count, static_cast<T>(p_.scale_of(sequence_.row, token)));
   }
   std::fill(some_rows_ + tile.num_rows * width, some_rows_ + rows * width, T{0});
   std::fill(scales_ + tile.num_rows, scales_ + rows, T{0});
@@ -143,7 +141,7 @@ void QueryBlock<T>::start_sums(RowTile& tile) noexcept {
   std::fill_n(tile.sum, rows, T{0});
   if (!p_.options.sinks) return;
   for (std::int64_t r = 0; r < tile.num_rows; ++r) {
-    tile.reference[r] = added_number<T>(p_.sink(head(tile.first_row + r)), std::numbers::log2e);
+    tile.reference[r] = added_number<T>(p_.sink(head(tile.first_row + r)));
     tile.sum[r] = tile.reference[r] == -std::numeric_limits<T>::infinity() ? T{0} : T{1};
   }
 }
@@ -295,8 +293,7 @@ void QueryBlock<T>::weigh(const RowTile& tile, std::int64_t first_key, const Key
                           LinesAhead& ahead) {
   const std::int64_t num_keys = part.end - part.begin;
   const KeysAndQueries<T> product{keys_, part.begin, num_keys, tile.queries, p_.head_dim};
-  const SoftmaxOfRows<T> softmax{kernels_.log2_per_score, tile.reference, tile.sum, tile.out,
-                                 tile.has_out ? padded_value_dim_ : 0};
+  const SoftmaxOfRows<T> softmax{tile.reference, tile.sum, tile.out, tile.has_out ? padded_value_dim_ : 0};
   const bool adds = added_.any(sequence_), caps = p_.options.softcap != 0;
   const bool at_once = kernels_.score_and_weigh != nullptr && !adds && !caps && num_not_finite_ == 0;
   const KeyRange all = within_tile(tile.all, first_key);
@@ -307,7 +304,7 @@ void QueryBlock<T>::weigh(const RowTile& tile, std::int64_t first_key, const Key
   if (at_once) return kernels_.score_and_weigh(product, seen, weights, softmax, ahead);
 
   kernels_.score(product, weights, ahead);
-  if (caps) kernels_.softcap(weights, num_keys, static_cast<T>(scores_per_nat_ * p_.options.softcap));
+  if (caps) kernels_.softcap(weights, num_keys, static_cast<T>(p_.options.softcap));
   if (adds) {
     load_added(tile, first_key, part);
     kernels_.add_mask(weights, num_keys, added_tile_ + part.begin * kernels_.rows);
@@ -324,8 +321,7 @@ void QueryBlock<T>::load_added(const RowTile& tile, std::int64_t first_key, cons
   for (std::int64_t r = 0; r < tile.num_rows; ++r) {
     const std::int64_t row = tile.first_row + r;
     added_.row(sequence_, query(row), head(row), first_key + part.begin, num_keys, key_positions_ + part.begin, line);
-    for (std::int64_t i = 0; i < num_keys; ++i)
-      added_tile_[(part.begin + i) * rows + r] = added_number<T>(line[i], scores_per_nat_);
+    for (std::int64_t i = 0; i < num_keys; ++i) added_tile_[(part.begin + i) * rows + r] = added_number<T>(line[i]);
   }
   for (std::int64_t i = part.begin; i < part.end; ++i) {
     std::fill(added_tile_ + i * rows + tile.num_rows, added_tile_ + (i + 1) * rows, T{0});
@@ -381,8 +377,7 @@ void QueryBlock<T>::write(RowTile& tile) {
     const std::int64_t t = sequence_.first_query + query(tile.first_row + r), h = head(tile.first_row + r);
     out_rows_.store(some_rows_ + r * p_.value_dim, sequence_.row, t, h);
     if (!lse) continue;
-    const double value =
-        std::numbers::ln2 * (static_cast<double>(tile.reference[r]) + std::log2(static_cast<double>(tile.sum[r])));
+    const double value = static_cast<double>(tile.reference[r]) + std::log(static_cast<double>(tile.sum[r]));
     store_element(lse.dtype(), lse.data(),
                   sequence_.row * lse.stride('B') + t * lse.stride(p_.token_axis) + h * lse.stride('H'), value);
   }

@@ -85,7 +85,6 @@ class QueryBlock {
 
   const AttentionProblem& p_;
   const AttentionKernels<T>& kernels_;
-  double scores_per_nat_;  // the unit of scores
   std::int64_t heads_per_kv_head_, padded_value_dim_;
   VisibleKeys visible_;
   AddedScores added_;

@@ -115,8 +115,8 @@ bool pack_values(const T* x, std::int64_t x_step, std::int64_t count, std::int64
 
 // ---- softmax ----
 
-/// Scores may lie so far above the reference: weights are then up to 16, and hardly any panel after the first raises it.
-constexpr int most_above_reference = 4;
+/// Scores may lie so far above the reference: weights are then up to 20, and hardly any panel after the first raises it.
+constexpr int most_above_reference = 3;
 
 /// A row tile's softmax while it goes through a part of a tile.
 template <class T>
@@ -126,10 +126,8 @@ struct Weighing {
   /// Of this part alone: its rounding error grows with the part, not with the number of keys before it.
   HWY_ALIGN T sum[rows<T>];
   T* weights;
-  T log2_per_score;
 
-  HWY_INLINE Weighing(T* weights_of_part, const SoftmaxOfRows<T>& softmax)
-      : weights(weights_of_part), log2_per_score(softmax.log2_per_score) {
+  HWY_INLINE Weighing(T* weights_of_part, const SoftmaxOfRows<T>& softmax) : weights(weights_of_part) {
     const Tag<T> d;
     for (std::int64_t row = 0; row < rows<T>; row += lanes<T>) {
       set_reference(row, hn::Load(d, softmax.reference + row));
@@ -140,8 +138,7 @@ struct Weighing {
   HWY_INLINE void set_reference(std::int64_t row, Vec<T> reference) {
     const Tag<T> d;
     const Vec<T> minus_infinity = hn::Set(d, -std::numeric_limits<T>::infinity());
-    const Vec<T> most = hn::Add(reference, hn::Set(d, T{most_above_reference}));
-    hn::Store(hn::Div(most, hn::Set(d, log2_per_score)), d, limit + row);
+    hn::Store(hn::Add(reference, hn::Set(d, T{most_above_reference})), d, limit + row);
     hn::Store(hn::IfThenZeroElse(hn::Eq(reference, minus_infinity), reference), d, subtracted + row);
   }
 };
@@ -160,9 +157,8 @@ HWY_NOINLINE void raise(Weighing<T>& weighing, std::int64_t key, const SoftmaxOf
     Vec<T> largest = hn::Load(d, weights + key * rows<T>);
     for (int i = 1; i < panel; ++i) largest = hn::Max(largest, hn::Load(d, weights + (key + i) * rows<T>));
     const auto above = hn::Gt(largest, hn::Load(d, weighing.limit + row));
-    const Vec<T> old = hn::Load(d, softmax.reference + row),
-                 reference = hn::IfThenElse(above, hn::Mul(largest, hn::Set(d, weighing.log2_per_score)), old);
-    const Vec<T> factor = hn::IfThenElse(above, exp2<T>(hn::Sub(old, reference)), hn::Set(d, T{1}));
+    const Vec<T> old = hn::Load(d, softmax.reference + row), reference = hn::IfThenElse(above, largest, old);
+    const Vec<T> factor = hn::IfThenElse(above, exp_of_score<T>(hn::Sub(old, reference)), hn::Set(d, T{1}));
     hn::Store(reference, d, softmax.reference + row);
     weighing.set_reference(row, reference);
     rescale(weighing.sum + row, factor);
@@ -193,12 +189,11 @@ HWY_INLINE void weigh_panel(Vec<T> (&block)[panel * vectors], std::int64_t key, 
     raise(weighing, key, softmax);
     unroll<panel * vectors>([&](auto i) ROTARY_LAMBDA { block[i] = hn::Load(d, weights + lanes<T> * i); });
   }
-  const Vec<T> log2_per_score = hn::Set(d, weighing.log2_per_score);
   unroll<vectors>([&](auto j) ROTARY_LAMBDA {
     const Vec<T> subtracted = hn::Load(d, weighing.subtracted + lanes<T> * j);
     Vec<T> sum = hn::Load(d, weighing.sum + lanes<T> * j);
     unroll<panel>([&](auto i) ROTARY_LAMBDA {
-      const Vec<T> weight = exp2<T>(hn::MulSub(block[i * vectors + j], log2_per_score, subtracted));
+      const Vec<T> weight = exp_of_score<T>(hn::Sub(block[i * vectors + j], subtracted));
       hn::Store(weight, d, weights + lanes<T> * (i * vectors + j));
       sum = hn::Add(sum, weight);
     });
@@ -339,24 +334,10 @@ void normalize(T* out, std::int64_t value_dim, const T* sum) noexcept {
 
 template <class T>
 const AttentionKernels<T>* kernels() noexcept {
-  static constexpr AttentionKernels<T> table = {rows<T>,
-                                                panel,
-                                                panel,
-                                                1,
-                                                panel,
-                                                packed_width,
-                                                packed_values<T>,
-                                                pack_queries<T>,
-                                                pack_keys<T>,
-                                                pack_values<T>,
-                                                score<T>,
-                                                score_and_weigh<T>,
-                                                softcap<T>,
-                                                add_mask<T>,
-                                                hide<T>,
-                                                weigh<T>,
-                                                accumulate<T>,
-                                                normalize<T>};
+  static constexpr AttentionKernels<T> table = {
+      rows<T>,         panel,        panel,          panel,         packed_width,       packed_values<T>,
+      pack_queries<T>, pack_keys<T>, pack_values<T>, score<T>,      score_and_weigh<T>, softcap<T>,
+      add_mask<T>,     hide<T>,      weigh<T>,       accumulate<T>, normalize<T>};
   return &table;
 }
 const AttentionKernels<float>* attention_kernels_float() noexcept { return kernels<float>(); }

@@ -19,11 +19,10 @@ namespace rotary {
 /// Keys per tile.
 inline constexpr std::int64_t tile_keys = 128;
 
-/// The online softmax of a row tile (Milakov and Gimelshein 2018), to the base 2: weights are 2^(s - reference), s a score in units of
-/// log 2, and a reference a number that no s so far lies far above. sum and out are those of the weights so far.
+/// The online softmax of a row tile (Milakov and Gimelshein 2018): weights are exp(score - reference), reference a number that no score so
+/// far lies far above. sum and out are those of the weights so far.
 template <class T>
 struct SoftmaxOfRows {
-  T log2_per_score;        ///< s / score
   T *reference, *sum;      ///< [rows]; a reference of -infinity has seen nothing
   T* out;                  ///< [value_dim][rows]
   std::int64_t value_dim;  ///< 0 while nothing has been added to out
@@ -63,7 +62,6 @@ template <class T>
 struct AttentionKernels {
   std::int64_t rows;  ///< queries of a row tile
   std::int64_t key_panel, value_panel;
-  T log2_per_score;   ///< what queries are to be scaled for: see SoftmaxOfRows
   std::int64_t step;  ///< score() fetches ahead once per so many keys, accumulate() per so many channels
 
   /// How many T a packed query or key takes, and all values of a tile.
@@ -97,7 +95,7 @@ struct AttentionKernels {
   void (*normalize)(T* out, std::int64_t value_dim, const T* sum) noexcept;
 };
 
-/// Those of the active instruction set. exp is within 2 ulp, and 0 below 1e-37 (float) or 1e-306 (double); tanh within 4.
+/// Those of the active instruction set. tanh is within 4 ulp; weights: see exp_of_score().
 template <class T>
 const AttentionKernels<T>& attention_kernels() noexcept;
 

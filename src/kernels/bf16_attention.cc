@@ -13,7 +13,6 @@ const AttentionKernels<float>* bf16_attention_kernels() noexcept { return nullpt
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <numbers>
 
 #include "base/round_up.h"
 #include "kernels/products.h"
@@ -246,7 +245,6 @@ AttentionKernels<float> kernels() noexcept {
   static_assert(rows == 48);
   table.key_panel = tile_numbers;
   table.value_panel = table.step = lanes;
-  table.log2_per_score = std::numbers::log2e_v<float>;  // no factor that would be rounded away: queries often are exact
   table.packed_width = packed_width;
   table.packed_values = packed_values;
   table.pack_queries = pack_queries;
