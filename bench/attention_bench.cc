@@ -1,5 +1,6 @@
 // Attention of a whole prompt with the rotation inside: prefill/DTYPE/dWIDTH/LENGTH/THREADS, causal, with groups of four query
-// heads; and with a window of 1024 tokens, window/DTYPE/dWIDTH/8192. The smallest call: smallest/attention.
+// heads; and with a window of 1024 tokens, window/DTYPE/dWIDTH/8192. The smallest call, smallest/attention, and one
+// with four heads and a rotation, smallest/attention/rotated.
 //
 // Operations: 4 * width per query and visible key, nothing else counts. Prefill is held against the rate of independent FMAs on
 // as many cores, or of products of bfloat16 pairs where those are used (one core's, times so many); a window against the rate
@@ -87,14 +88,24 @@ void window(benchmark::State& state, DType dtype, std::int64_t width) {
       state, {.call = [&] { windowed.attend(); }, .operations = windowed.operations(), .target = 100 / 1.15}, limit);
 }
 
-void smallest(benchmark::State& state) {
-  const Prompt prompt(DType::f32, 16, 1, 1);
-  AttentionOptions options = prompt.options;
-  std::vector<char> workspace(
-      static_cast<std::size_t>(attention_workspace_bytes(prompt.q, prompt.k, prompt.v, prompt.out, options)));
+/// One query, which sees one key. What it costs beyond its arithmetic is nearly all of it.
+void measure_small(benchmark::State& state, const ConstTensorView& q, const ConstTensorView& k, const ConstTensorView& v,
+                   const TensorView& out, AttentionOptions options, double most) {
+  std::vector<char> workspace(static_cast<std::size_t>(attention_workspace_bytes(q, k, v, out, options)));
   options.workspace = workspace.data();
   options.workspace_bytes = static_cast<std::int64_t>(workspace.size());
-  bench::measure_time(state, {.call = [&] { attention(prompt.q, prompt.k, prompt.v, prompt.out, options); }}, 300);
+  bench::measure_time(state, {.call = [&] { attention(q, k, v, out, options); }}, most);
+}
+
+void smallest(benchmark::State& state) {
+  const auto row = [](unsigned seed) { return bench::Filled(DType::f32, "SHD", {1, 1, 16}, seed); };
+  const bench::Filled q = row(1), k = row(2), v = row(3), out = row(4);
+  measure_small(state, q, k, v, out, {}, 300);
+}
+
+void smallest_rotated(benchmark::State& state) {
+  const Prompt prompt(DType::f32, 16, 1, 1);
+  measure_small(state, prompt.q, prompt.k, prompt.v, prompt.out, prompt.options, 0);
 }
 
 void add(DType dtype, std::int64_t width) {
@@ -115,6 +126,7 @@ const bool added = [] {
     for (const std::int64_t width : {64, 128}) add(dtype, width);
   }
   bench::add_case("smallest/attention", smallest);
+  bench::add_case("smallest/attention/rotated", smallest_rotated);
   return true;
 }();
 
