@@ -142,7 +142,7 @@ void QueryBlock<T>::start_sums(RowTile& tile) noexcept {
   if (!p_.options.sinks) return;
   for (std::int64_t r = 0; r < tile.num_rows; ++r) {
     tile.reference[r] = added_number<T>(p_.sink(head(tile.first_row + r)));
-    tile.sum[r] = tile.reference[r] == -std::numeric_limits<T>::infinity() ? T{0} : T{1};
+    tile.sum[r] = tile.reference[r] == -std::numeric_limits<T>::infinity() ? T{0} : T{weight_of_reference};
   }
 }
 
@@ -377,7 +377,8 @@ void QueryBlock<T>::write(RowTile& tile) {
     const std::int64_t t = sequence_.first_query + query(tile.first_row + r), h = head(tile.first_row + r);
     out_rows_.store(some_rows_ + r * p_.value_dim, sequence_.row, t, h);
     if (!lse) continue;
-    const double value = static_cast<double>(tile.reference[r]) + std::log(static_cast<double>(tile.sum[r]));
+    const double value =
+        static_cast<double>(tile.reference[r]) + std::log(static_cast<double>(tile.sum[r]) / weight_of_reference);
     store_element(lse.dtype(), lse.data(),
                   sequence_.row * lse.stride('B') + t * lse.stride(p_.token_axis) + h * lse.stride('H'), value);
   }

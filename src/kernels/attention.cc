@@ -115,9 +115,6 @@ bool pack_values(const T* x, std::int64_t x_step, std::int64_t count, std::int64
 
 // ---- softmax ----
 
-/// Scores may lie so far above the reference: weights are then up to 20, and hardly any panel after the first raises it.
-constexpr int most_above_reference = 3;
-
 /// A row tile's softmax while it goes through a part of a tile.
 template <class T>
 struct Weighing {
@@ -143,12 +140,16 @@ struct Weighing {
   }
 };
 
+constexpr int log2_of_reference = -6;
+static_assert(weight_of_reference == 1.0 / (1 << -log2_of_reference));
+
 template <class T>
 HWY_INLINE void rescale(T* x, Vec<T> factor) {
   hn::Store(hn::Mul(factor, hn::Load(Tag<T>(), x)), Tag<T>(), x);
 }
 
-/// Raises the reference of the rows that have a score above the limit in the panel from `key` on, and rescales what there is of them.
+/// Raises the reference of the rows that have a score above the limit in the panel from `key` on, and rescales what there is
+/// of them.
 template <class T>
 HWY_NOINLINE void raise(Weighing<T>& weighing, std::int64_t key, const SoftmaxOfRows<T>& softmax) noexcept {
   const Tag<T> d;
@@ -158,7 +159,7 @@ HWY_NOINLINE void raise(Weighing<T>& weighing, std::int64_t key, const SoftmaxOf
     for (int i = 1; i < panel; ++i) largest = hn::Max(largest, hn::Load(d, weights + (key + i) * rows<T>));
     const auto above = hn::Gt(largest, hn::Load(d, weighing.limit + row));
     const Vec<T> old = hn::Load(d, softmax.reference + row), reference = hn::IfThenElse(above, largest, old);
-    const Vec<T> factor = hn::IfThenElse(above, exp_of_score<T>(hn::Sub(old, reference)), hn::Set(d, T{1}));
+    const Vec<T> factor = hn::IfThenElse(above, exp_of_score<T>(hn::Sub(old, reference), 0), hn::Set(d, T{1}));
     hn::Store(reference, d, softmax.reference + row);
     weighing.set_reference(row, reference);
     rescale(weighing.sum + row, factor);
@@ -193,7 +194,7 @@ HWY_INLINE void weigh_panel(Vec<T> (&block)[panel * vectors], std::int64_t key, 
     const Vec<T> subtracted = hn::Load(d, weighing.subtracted + lanes<T> * j);
     Vec<T> sum = hn::Load(d, weighing.sum + lanes<T> * j);
     unroll<panel>([&](auto i) ROTARY_LAMBDA {
-      const Vec<T> weight = exp_of_score<T>(hn::Sub(block[i * vectors + j], subtracted));
+      const Vec<T> weight = exp_of_score<T>(hn::Sub(block[i * vectors + j], subtracted), log2_of_reference);
       hn::Store(weight, d, weights + lanes<T> * (i * vectors + j));
       sum = hn::Add(sum, weight);
     });

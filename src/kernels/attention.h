@@ -19,14 +19,19 @@ namespace rotary {
 /// Keys per tile.
 inline constexpr std::int64_t tile_keys = 128;
 
-/// The online softmax of a row tile (Milakov and Gimelshein 2018): weights are exp(score - reference), reference a number that no score so
-/// far lies far above. sum and out are those of the weights so far.
+/// The online softmax of a row tile (Milakov and Gimelshein 2018): weights are weight_of_reference exp(score - reference),
+/// reference a number that no score so far lies far above. sum and out are those of the weights so far.
 template <class T>
 struct SoftmaxOfRows {
   T *reference, *sum;      ///< [rows]; a reference of -infinity has seen nothing
   T* out;                  ///< [value_dim][rows]
   std::int64_t value_dim;  ///< 0 while nothing has been added to out
 };
+
+/// A score may lie so far above its reference: hardly any panel after the first raises one.
+inline constexpr int most_above_reference = 3;
+/// Brings what scores above the reference weigh below 1, so that no value becomes infinite; a power of 2, which rounds nothing.
+inline constexpr double weight_of_reference = 1.0 / 64;
 
 /// Keys of a part of a tile against the queries of a row tile.
 template <class T>
@@ -86,8 +91,8 @@ struct AttentionKernels {
   void (*add_mask)(T* scores, std::int64_t num_keys, const T* mask) noexcept;
   /// What a row does not see gets the score -infinity.
   void (*hide)(T* scores, std::int64_t num_keys, const SeenKeys<T>& seen) noexcept;
-  /// Turns scores into weights and adds them to the sum. A reference is raised to the largest score of a panel that lies far above
-  /// it, and what there is so far is rescaled: seldom, so that most panels are gone through once.
+  /// Turns scores into weights and adds them to the sum. A reference is raised to the largest score of a panel that lies too
+  /// far above it, and what there is so far is rescaled: seldom, so that most panels are gone through once.
   void (*weigh)(T* scores, std::int64_t num_keys, const SoftmaxOfRows<T>& softmax) noexcept;
   /// out = weights . values, added to what it holds or not. Fetches ahead.
   void (*accumulate)(const ValuesAndWeights<T>& product, LinesAhead& ahead) noexcept;

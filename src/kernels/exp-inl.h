@@ -116,7 +116,7 @@ struct Exp2Constants<double> {
                                  0x1.ebfbdff82c58fp-3,  0x1.62e42fefa39efp-1};
 };
 
-/// For x up to 100; 2^0 is 1, and 2^-infinity is 0, as everything below 1e-37 (float) or 1e-306 (double); 2^NaN is NaN.
+/// For x up to 100; 2^0 is 1, and 2^-infinity is 0, as everything below 2^smallest; 2^NaN is NaN.
 template <class T>
 HWY_INLINE Vec<T> exp2(Vec<T> x) {
   using Constants = Exp2Constants<T>;
@@ -142,12 +142,14 @@ HWY_INLINE Vec<T> exp2(Vec<T> x) {
   return hn::IfThenZeroElse(hn::Lt(x, smallest), hn::Mul(power_of(r, Constants::h), power));
 }
 
-/// exp(x) for x up to 60 in less time than exp_of_nonpositive(), by 2^(x log2 e): that product is rounded, which costs what rounding
-/// a score of this size does. Within 2 ulp and |x| 1.3 half units. exp(0) is 1, exp(-infinity) and what is below exp(-86.5) (float) or
-/// exp(-705) (double) is 0, exp(NaN) is NaN.
+/// 2^power exp(x), for x up to 60, in less time than exp_of_nonpositive(): as 2^(x log2 e + power), which is rounded, and that
+/// costs about what the rounding of a score of this size does. Within 2 ulp and 2.6 (|x| + |power|) half units (2^-24, or 2^-53),
+/// half of that with FMA. exp(0) is 1, exp(-infinity) and what is below 2^-124.8 (float) or 2^-1018.5 (double) is 0, exp(NaN) is
+/// NaN.
 template <class T>
-HWY_INLINE Vec<T> exp_of_score(Vec<T> x) {
-  return exp2<T>(hn::Mul(x, hn::Set(Tag<T>(), static_cast<T>(1.4426950408889634))));
+HWY_INLINE Vec<T> exp_of_score(Vec<T> x, int power) {
+  const Tag<T> d;
+  return exp2<T>(hn::MulAdd(x, hn::Set(d, static_cast<T>(1.4426950408889634)), hn::Set(d, static_cast<T>(power))));
 }
 
 // ---- tanh ----
