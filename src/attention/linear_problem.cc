@@ -279,7 +279,7 @@ void check_linear_written(const char* operation, const TensorView& written, cons
 void check_apart_from_state(const char* operation, const NamedView& written, LinearState* state) {
   if (state == nullptr || state->empty()) return;
   const MemoryRange range = LinearStateAccess::memory(*state);  // a view would cost every call of a stream more than this
-  if (written.range.end <= range.begin || range.end <= written.range.begin) return;
+  if (!meet(written.range, range)) return;
   const ConstTensorView numbers = LinearStateAccess::numbers(*state);
   check_apart(operation, written, named("the state", numbers));
 }

@@ -267,9 +267,8 @@ HWY_INLINE void row_of_halves(std::int64_t num_pairs, const typename Chunk::Stor
     Chunk::template half<rounding>(x + j, v + j, cos + j, sin + j, out + j, out_v + j);
   }
   if constexpr (has_shorter_vectors<Chunk> && rounding == Rounding::fused) {
-    if (j + chunk / 2 <= num_pairs) {
-      Chunk::half_of_fewer(x + j, v + j, cos + j, sin + j, out + j, out_v + j);
-      j += chunk / 2;
+    if (j + chunk / 2 == num_pairs) {  // not before a rest: cos and sin are filled up to whole chunks alone
+      return Chunk::half_of_fewer(x + j, v + j, cos + j, sin + j, out + j, out_v + j);
     }
   }
   if (const std::int64_t left = num_pairs - j; left > 0) {
