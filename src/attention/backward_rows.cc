@@ -92,14 +92,12 @@ void BackwardRows<T>::load_row(std::int64_t row) {
   std::fill(q + p.head_dim, q + query_step_, T{0});
   dout_rows_.load(sequence_.row, token, h, dout);
   std::fill(dout + p.value_dim, dout + dout_step_, T{0});
-  const T* out = out_rows_.template in_place<T>(sequence_.row, token, h);
-  if (out == nullptr) {
-    out_rows_.load(sequence_.row, token, h, out_);
-    out = out_;
-  }
+  const T* out = out_;
+  if (out_rows_.template are_in_place<T>()) out = out_rows_.template in_place<T>(sequence_.row, token, h);
+  else out_rows_.load(sequence_.row, token, h, out_);
   // From where they lie: what has just been copied in short pieces cannot be read in long ones yet.
-  const T* const in_place = dout_rows_.template in_place<T>(sequence_.row, token, h);
-  const T* const given = in_place != nullptr ? in_place : dout;
+  const bool in_place = dout_rows_.template are_in_place<T>();
+  const T* const given = in_place ? dout_rows_.template in_place<T>(sequence_.row, token, h) : dout;
   delta_[row] = kernels_.dot(given, out, p.value_dim);
   if (p_.dlse) delta_[row] -= static_cast<T>(number_of_row(p_.dlse, p, sequence_.row, token, h));
   if (kernels_.all_finite(q, p.head_dim) && kernels_.all_finite(given, p.value_dim)) return;

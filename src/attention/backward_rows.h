@@ -37,7 +37,7 @@ class BackwardRows {
   /// `count` rows from a whole panel on; their gradients start at 0.
   void load(std::int64_t row, std::int64_t count);
   /// Adds what rows that are loaded make of the gradients of the sinks, one per head that shares the KV head.
-  void add_to_sinks(std::int64_t row, std::int64_t count, double* dsinks) const noexcept;
+  void add_to_sinks(std::int64_t first, std::int64_t count, double* dsinks) const noexcept;
   /// Turns the gradients back and writes them.
   void store_gradients(std::int64_t row, std::int64_t count);
 
