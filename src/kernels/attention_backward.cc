@@ -8,6 +8,7 @@
 #include <hwy/highway.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <type_traits>
 
@@ -47,7 +48,7 @@ bool all_finite(const T* numbers, std::int64_t length) noexcept {
     not_finite = hn::Or(not_finite, hn::Sub(x, x));
   }
   bool finite = hn::AllTrue(d, hn::Eq(not_finite, hn::Zero(d)));
-  for (; i < length; ++i) finite = finite && numbers[i] - numbers[i] == 0;
+  for (; i < length; ++i) finite = finite && std::isfinite(numbers[i]);
   return finite;
 }
 
