@@ -140,9 +140,6 @@ struct Weighing {
   }
 };
 
-constexpr int log2_of_reference = -6;
-static_assert(weight_of_reference == 1.0 / (1 << -log2_of_reference));
-
 template <class T>
 HWY_INLINE void rescale(T* x, Vec<T> factor) {
   hn::Store(hn::Mul(factor, hn::Load(Tag<T>(), x)), Tag<T>(), x);
@@ -182,9 +179,9 @@ HWY_INLINE void weigh_panel(Vec<T> (&block)[panel * vectors], std::int64_t key, 
     unroll<panel - 1>([&](auto i) ROTARY_LAMBDA { largest = hn::Max(largest, block[(i + 1) * vectors + j]); });
     return hn::Gt(largest, hn::Load(d, weighing.limit + lanes<T> * j));
   };
-  const auto above =
-      hn::Or(hn::Or(above_limit(std::integral_constant<int, 0>()), above_limit(std::integral_constant<int, 1>())),
-             above_limit(std::integral_constant<int, 2>()));
+  auto above = above_limit(std::integral_constant<int, 0>());
+  unroll<vectors - 1>([&](auto j)
+                          ROTARY_LAMBDA { above = hn::Or(above, above_limit(std::integral_constant<int, j + 1>())); });
   if (HWY_UNLIKELY(!hn::AllFalse(d, above))) {
     store_block<T>(block, weights);
     raise(weighing, key, softmax);
@@ -194,7 +191,7 @@ HWY_INLINE void weigh_panel(Vec<T> (&block)[panel * vectors], std::int64_t key, 
     const Vec<T> subtracted = hn::Load(d, weighing.subtracted + lanes<T> * j);
     Vec<T> sum = hn::Load(d, weighing.sum + lanes<T> * j);
     unroll<panel>([&](auto i) ROTARY_LAMBDA {
-      const Vec<T> weight = exp_of_score<T>(hn::Sub(block[i * vectors + j], subtracted), log2_of_reference);
+      const Vec<T> weight = exp_of_score<T>(hn::Sub(block[i * vectors + j], subtracted), log2_weight_of_reference);
       hn::Store(weight, d, weights + lanes<T> * (i * vectors + j));
       sum = hn::Add(sum, weight);
     });
@@ -225,17 +222,21 @@ void weigh(T* scores, std::int64_t num_keys, const SoftmaxOfRows<T>& softmax) no
   finish(weighing, softmax);
 }
 
-/// What a row does not see of the panel from `key` on becomes -infinity.
+/// Scores of a key, or -infinity where a row does not see it.
+template <class T>
+HWY_INLINE Vec<T> seen_scores(Vec<T> scores, Vec<T> key, Vec<T> begin, Vec<T> end) {
+  const Vec<T> minus_infinity = hn::Set(Tag<T>(), -std::numeric_limits<T>::infinity());
+  return hn::IfThenElse(hn::And(hn::Ge(key, begin), hn::Lt(key, end)), scores, minus_infinity);
+}
+
 template <class T>
 HWY_INLINE void hide_in_panel(Vec<T> (&block)[panel * vectors], std::int64_t key, const SeenKeys<T>& seen) {
   const Tag<T> d;
-  const Vec<T> minus_infinity = hn::Set(d, -std::numeric_limits<T>::infinity());
   unroll<vectors>([&](auto j) ROTARY_LAMBDA {
     const Vec<T> begin = hn::Load(d, seen.begin + lanes<T> * j), end = hn::Load(d, seen.end + lanes<T> * j);
     unroll<panel>([&](auto i) ROTARY_LAMBDA {
-      const Vec<T> index = hn::Set(d, static_cast<T>(key + i));
-      Vec<T>& score = block[i * vectors + j];
-      score = hn::IfThenElse(hn::And(hn::Ge(index, begin), hn::Lt(index, end)), score, minus_infinity);
+      Vec<T>& scores = block[i * vectors + j];
+      scores = seen_scores<T>(scores, hn::Set(d, static_cast<T>(key + i)), begin, end);
     });
   });
 }
@@ -307,14 +308,11 @@ void add_mask(T* scores, std::int64_t num_keys, const T* mask) noexcept {
 template <class T>
 void hide(T* scores, std::int64_t num_keys, const SeenKeys<T>& seen) noexcept {
   const Tag<T> d;
-  const Vec<T> minus_infinity = hn::Set(d, -std::numeric_limits<T>::infinity());
   for (std::int64_t key = 0; key < num_keys; ++key) {
-    const Vec<T> index = hn::Set(d, static_cast<T>(key));
     for (std::int64_t row = 0; row < rows<T>; row += lanes<T>) {
       T* const at = scores + key * rows<T> + row;
-      const auto is_seen =
-          hn::And(hn::Ge(index, hn::Load(d, seen.begin + row)), hn::Lt(index, hn::Load(d, seen.end + row)));
-      hn::Store(hn::IfThenElse(is_seen, hn::Load(d, at), minus_infinity), d, at);
+      const Vec<T> begin = hn::Load(d, seen.begin + row), end = hn::Load(d, seen.end + row);
+      hn::Store(seen_scores<T>(hn::Load(d, at), hn::Set(d, static_cast<T>(key)), begin, end), d, at);
     }
   }
 }

@@ -31,7 +31,8 @@ struct SoftmaxOfRows {
 /// A score may lie so far above its reference: hardly any panel after the first raises one.
 inline constexpr int most_above_reference = 3;
 /// Brings what scores above the reference weigh below 1, so that no value becomes infinite; a power of 2, which rounds nothing.
-inline constexpr double weight_of_reference = 1.0 / 64;
+inline constexpr int log2_weight_of_reference = -6;
+inline constexpr double weight_of_reference = 1.0 / (1 << -log2_weight_of_reference);
 
 /// Keys of a part of a tile against the queries of a row tile.
 template <class T>
@@ -53,8 +54,8 @@ struct ValuesAndWeights {
   bool adds;               ///< to what out holds
 };
 
-/// A row sees the keys begin[row] … end[row] - 1 of a part, and all rows see those from all_begin to all_end. Where that is the
-/// whole part, begin and end are not read.
+/// A row sees the keys begin[row] … end[row] - 1 of a part, and all rows see those from all_begin to all_end. Where these are
+/// all there are, with what fills up the last panel, begin and end are not read.
 template <class T>
 struct SeenKeys {
   const T *begin, *end;

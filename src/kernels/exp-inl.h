@@ -144,8 +144,8 @@ HWY_INLINE Vec<T> exp2(Vec<T> x) {
 
 /// 2^power exp(x), for x up to 60, in less time than exp_of_nonpositive(): as 2^(x log2 e + power), which is rounded, and that
 /// costs about what the rounding of a score of this size does. Within 2 ulp and 2.6 (|x| + |power|) half units (2^-24, or 2^-53),
-/// half of that with FMA. exp(0) is 1, exp(-infinity) and what is below 2^-124.8 (float) or 2^-1018.5 (double) is 0, exp(NaN) is
-/// NaN.
+/// half of that with FMA. For x = 0 it is 2^power, for -infinity and where it is below 2^-124.8 (float) or 2^-1018.5 (double) 0,
+/// for NaN NaN.
 template <class T>
 HWY_INLINE Vec<T> exp_of_score(Vec<T> x, int power) {
   const Tag<T> d;
