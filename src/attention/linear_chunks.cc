@@ -242,10 +242,8 @@ class Chunks {
     const bool bounded = p_.m_width > 0;
     if (bounded) dots(queries.m, keys_.m, p_.m_width, sums_.magnitude, count, with_chunk, bounds_.get());
     const bool multiplies = kernels_.reciprocals(divisors_.get(), count, factors_.get());
-    if (multiplies && !bounded) {  // as checked_divisor() would
-      report_.num_rows += count;
-      report_.num_negative_denominators +=
-          std::count_if(divisors_.get(), divisors_.get() + count, [](T x) { return x < 0; });
+    if (multiplies && !bounded) {
+      count_plain_divisors(divisors_.get(), count, report_);
       return true;
     }
     for (std::int64_t i = 0; i < count; ++i) {

@@ -1,7 +1,9 @@
 // What a row of linear attention is divided by.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 
 #include "attention/linear_problem.h"
 #include "attention/row_sums.h"
@@ -22,6 +24,13 @@ T checked_divisor(T sum, T bound, LinearAttentionReport& report) {
   const double condition = static_cast<double>(bound / std::abs(sum));
   if (condition > report.worst_condition) report.worst_condition = condition;
   return sum;
+}
+
+/// Counts `count` denominators that bound themselves and have a reciprocal: checked_divisor() would give up none of them.
+template <class T>
+void count_plain_divisors(const T* sums, std::int64_t count, LinearAttentionReport& report) {
+  report.num_rows += count;
+  report.num_negative_denominators += std::count_if(sums, sums + count, [](T x) { return x < 0; });
 }
 
 /// Of a query whose features are `c` (and `m`, the lengths of their pairs) over the sums that they meet.
