@@ -302,13 +302,16 @@ void rows_of(const RowsToRotate& rows) noexcept {
   auto* out = static_cast<typename Chunk::Written*>(rows.out);
   const auto* cos = static_cast<const typename Chunk::Lane*>(rows.arranged);
   constexpr auto line = static_cast<std::int64_t>(64 / sizeof(Stored));
+  auto ahead = reinterpret_cast<std::uintptr_t>(x) + static_cast<std::uintptr_t>(rows.ahead.first);
   for (std::int64_t i = 0; i < rows.num_rows; ++i) {
-    if (rows.prefetch != 0) {
-      const auto ahead = reinterpret_cast<std::uintptr_t>(x) + static_cast<std::uintptr_t>(rows.prefetch);
+    if (rows.ahead.first != 0) {
+      auto at = ahead;
       for (std::int64_t channel = 0; channel < 2 * num_pairs; channel += line) {
         // NOLINTNEXTLINE(performance-no-int-to-ptr): it may lie beyond the tensor, where no pointer may point
-        hwy::Prefetch(reinterpret_cast<const Stored*>(ahead + static_cast<std::uintptr_t>(channel) * sizeof(Stored)));
+        hwy::Prefetch(reinterpret_cast<const Stored*>(at));
+        at += static_cast<std::uintptr_t>(rows.ahead.line_step);
       }
+      ahead += static_cast<std::uintptr_t>(rows.ahead.row_step);
     }
     if constexpr (interleaved) row_of_neighbours<Chunk, rounding>(num_pairs, x, cos, cos + sin_begins, out);
     else row_of_halves<Chunk, rounding>(num_pairs, x, cos, cos + sin_begins, out);

@@ -36,6 +36,14 @@ std::int64_t arranged_size(const PairFormat& format) noexcept;
 /// `arranged` has its first and its second half.
 void arrange(const PairFormat& format, const void* cos, const void* sin, void* arranged) noexcept;
 
+/// What is fetched while rows are turned: with row i as many lines as it has itself, from x + first + i * row_step on, line_step
+/// apart. In bytes; a first of 0: nothing.
+struct LinesToFetch {
+  std::int64_t first = 0;
+  std::int64_t row_step = 0;
+  std::int64_t line_step = 0;
+};
+
 struct RowsToRotate {
   PairFormat format;
   Rounding rounding = Rounding::fused;
@@ -47,7 +55,7 @@ struct RowsToRotate {
   std::int64_t out_step = 0;
   const void* arranged = nullptr;
   std::int64_t arranged_step = 0;  ///< lane values from row to row; 0: all rows share cos and sin
-  std::int64_t prefetch = 0;       ///< how many bytes ahead of a row the next ones are fetched; 0: not at all
+  LinesToFetch ahead = {};
 };
 
 /// float32 rows take any rounding, float64 ones none of the last two; 16-bit ones are fused, or rounded to their own dtype.

@@ -154,14 +154,38 @@ std::int64_t step_through_all(const TensorToRotate& tensor, char token_axis, std
   return count == 1 || token == heads * head ? head : 0;
 }
 
-constexpr std::int64_t far_ahead = 8 << 10;  // bytes, where memory is gone through in its own order
+// Several places at a time come faster from memory than as many lines one after the other.
+
+constexpr std::int64_t line_bytes = 64;
+
+/// Where memory is gone through in its own order: each line of a row from another row further on.
+LinesToFetch rows_further_on(std::int64_t row_bytes, std::int64_t row_step) noexcept {
+  constexpr std::int64_t least = 4 << 10, spread = 16 << 10;  // bytes: more would not stay in the nearest cache
+  const std::int64_t step = std::max<std::int64_t>(std::abs(row_step), 1), lines = (row_bytes - 1) / line_bytes + 1;
+  return {.first = ((least - 1) / step + 1) * row_step,
+          .row_step = row_step,
+          .line_step = line_bytes + spread / lines / step * row_step};
+}
+
+/// Where `rows` of them follow at `first`: lines from all over them, if there is no room between them.
+LinesToFetch rows_elsewhere(std::int64_t first, std::int64_t rows, std::int64_t row_bytes, std::int64_t row_step) noexcept {
+  if (row_step != row_bytes) return {.first = first, .row_step = row_step, .line_step = line_bytes};
+  return {.first = first, .row_step = line_bytes, .line_step = rows * line_bytes};
+}
+
+/// Where tokens lie one after the other, or with room between them: then the same rows of the next token.
+LinesToFetch heads_further_on(std::int64_t token_step, std::int64_t heads, std::int64_t row_bytes,
+                              std::int64_t row_step) noexcept {
+  if (heads == 1 || heads * row_step == token_step) return rows_further_on(row_bytes, token_step / heads);
+  return {.first = token_step, .row_step = row_step, .line_step = line_bytes};
+}
 
 template <class Lane>
 void rotate_in_memory(const TensorToRotate& tensor, const Plan& plan, const PairMap& map, const Block<Lane>& block) {
   const ConstTensorView& x = tensor.x;
   const TensorView& out = tensor.out;
   const std::int64_t heads = x.size('H');
-  const std::int64_t size = bit_size(x.dtype()) / 8;
+  const std::int64_t size = bit_size(x.dtype()) / 8, row_bytes = 2 * plan.format.num_pairs * size;
   const std::int64_t slice = map.from_pairs.front().first, slice_end = slice + 2 * plan.format.num_pairs;
   const std::int64_t x_token = x.stride(block.token_axis), out_token = out.stride(block.token_axis);
 
@@ -175,15 +199,17 @@ void rotate_in_memory(const TensorToRotate& tensor, const Plan& plan, const Pair
     rows.num_rows = heads * block.count;
     rows.x_step = rows.out_step = step;
     rows.arranged = block.arranged;
-    rows.prefetch = far_ahead;
+    if (block.length > 1) rows.ahead = rows_further_on(row_bytes, step * size);
     at(0, 0);
     rotate_rows(rows);
   } else if (block.count == 1 ||
              std::abs(x_token) >= std::abs(x.stride('H'))) {  // memory runs through the heads of a token
     rows.num_rows = heads;
-    rows.x_step = x.stride('H');
-    rows.out_step = out.stride('H');
-    if (block.length > 1) rows.prefetch = x_token < 0 ? -far_ahead : far_ahead;
+    if (heads > 1) {  // a stride along one head may be any number
+      rows.x_step = x.stride('H');
+      rows.out_step = out.stride('H');
+    }
+    if (block.length > 1) rows.ahead = heads_further_on(x_token * size, heads, row_bytes, rows.x_step * size);
     for (std::int64_t token = 0; token < block.count; ++token) {
       at(token, 0);
       rows.arranged = block.arranged + token * block.token_step;
@@ -199,7 +225,7 @@ void rotate_in_memory(const TensorToRotate& tensor, const Plan& plan, const Pair
       at(0, head);
       // Next come the same tokens of the next head, or the next tokens of the first.
       const std::int64_t next = head + 1 < heads ? x.stride('H') : block.count * x_token - head * x.stride('H');
-      rows.prefetch = next * size;
+      rows.ahead = rows_elsewhere(next * size, block.count, row_bytes, x_token * size);
       rotate_rows(rows);
     }
   }
