@@ -644,13 +644,18 @@ TEST(Attention, IsTheSameOnAnyNumberOfThreads) {
   for (const DType dtype : dtypes) {
     Case c({.batch = 2, .num_q_heads = 4, .num_kv_heads = 2, .num_queries = 333, .num_keys = 333}, dtype);
     c.options.causal = Causal::bottom_right;
-    const std::vector<double> alone = attended(c), lse = c.lse.values();
-    for (const int threads : {1, 2, 3, 8}) {
-      ThreadPool pool(threads);
-      c.options.executor = &pool;
-      c.out.fill(nan);
-      EXPECT_EQ(attended(c), alone) << threads << " threads";
-      EXPECT_EQ(c.lse.values(), lse) << threads << " threads";
+    c.v.set({1, 0, 150, 3}, infinity);
+    for (const std::int64_t window_left : {-1, 40}) {  // blocks see less of the keys that they share, or other ones
+      c.options.window_left = window_left;
+      c.options.executor = nullptr;
+      const std::vector<double> alone = attended(c), lse = c.lse.values();
+      for (const int threads : {1, 2, 3, 8}) {
+        ThreadPool pool(threads);
+        c.options.executor = &pool;
+        c.out.fill(nan);
+        EXPECT_EQ(attended(c), alone) << threads << " threads, " << window_left;
+        EXPECT_EQ(c.lse.values(), lse) << threads << " threads, " << window_left;
+      }
     }
   }
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <memory>
 
 #include "attention/arena.h"
 #include "attention/attend.h"
@@ -24,10 +25,11 @@ class AttentionTasks {
   explicit AttentionTasks(const AttentionProblem& problem)
       : p_(problem),
         executor_(problem.options.executor),
-        block_tiles_(tiles_of_a_block()),
-        worker_bytes_(count_worker_bytes()) {
-    for (std::int64_t n = 0; n < p_.num_sequences; ++n) num_tasks_ += num_tasks(sequence_tokens(p_, n));
+        block_tiles_{tiles_of_a_block(), 1},
+        worker_bytes_(QueryBlock<T>::num_bytes(p_, block_tiles_)) {
+    num_tasks_ = num_tasks();
     num_workers_ = std::min(num_tasks_, concurrency(executor_));
+    keep_keys();
   }
 
   std::int64_t num_bytes() const noexcept {
@@ -40,23 +42,26 @@ class AttentionTasks {
   void run(std::byte& memory) const {
     Arena arena(memory);
     const Memory at = take(arena);
-    std::int64_t task = 0;
     for (std::int64_t n = 0; n < p_.num_sequences; ++n) {
       at.sequences[n] = sequence(p_, n);
-      at.first_tasks[n] = task;
-      task += num_tasks(at.sequences[n]);
+      for (std::int64_t head = 0; head < p_.num_kv_heads; ++head) {
+        std::construct_at(at.blocks_left + n * p_.num_kv_heads + head, num_blocks(at.sequences[n]));
+      }
     }
     ProgressCount progress(p_.options.progress, num_tasks_);
-    std::atomic<std::int64_t> next{num_tasks_};  // late queries see most keys under a causal rule: the long tasks first
     parallel_for(executor_, num_workers_, [&](std::int64_t worker) {
       Arena own(at.workers[worker * worker_bytes_]);
       QueryBlock<T> block(p_, block_tiles_, own);
-      for (std::int64_t i; (i = next.fetch_sub(1, std::memory_order_relaxed) - 1) >= 0;) {
-        const std::int64_t* const after = std::upper_bound(at.first_tasks, at.first_tasks + p_.num_sequences, i);
-        const std::int64_t n = after - at.first_tasks - 1, within = i - at.first_tasks[n];
-        const std::int64_t blocks = num_blocks(at.sequences[n]);
-        block.attend(at.sequences[n], within / blocks, within % blocks * block_rows());
-        progress.finish_one();
+      // Each thread begins with other heads, whose keys it keeps, and helps with the rest. Late queries see most keys under a
+      // causal rule: the long tasks of a head first.
+      const std::int64_t num_heads = p_.num_sequences * p_.num_kv_heads, first = worker * num_heads / num_workers_;
+      for (std::int64_t n = 0; n < num_heads; ++n) {
+        const std::int64_t head = (first + n) % num_heads;
+        const AttentionSequence& of = at.sequences[head / p_.num_kv_heads];
+        for (std::int64_t i; (i = at.blocks_left[head].fetch_sub(1, std::memory_order_relaxed) - 1) >= 0;) {
+          block.attend(of, head % p_.num_kv_heads, i * block_rows());
+          progress.finish_one();
+        }
       }
     });
   }
@@ -64,19 +69,14 @@ class AttentionTasks {
  private:
   struct Memory {
     AttentionSequence* sequences;
-    std::int64_t* first_tasks;
+    std::atomic<std::int64_t>* blocks_left;  // of each KV head of each sequence
     std::byte* workers;
   };
 
   Memory take(Arena& arena) const noexcept {
-    return {arena.take<AttentionSequence>(p_.num_sequences), arena.take<std::int64_t>(p_.num_sequences),
+    return {arena.take<AttentionSequence>(p_.num_sequences),
+            arena.take<std::atomic<std::int64_t>>(p_.num_sequences * p_.num_kv_heads),
             arena.take<std::byte>(num_workers_ * worker_bytes_)};
-  }
-
-  std::int64_t count_worker_bytes() const {
-    Arena count;
-    const QueryBlock<T> block(p_, block_tiles_, count);
-    return count.num_bytes();
   }
 
   /// As many as there can be while no thread has to wait long for the others.
@@ -88,15 +88,38 @@ class AttentionTasks {
     return std::clamp(rows / (QueryBlock<T>::tile_rows() * tasks_per_worker * workers), QueryBlock<T>::fewest_tiles, most);
   }
 
-  std::int64_t block_rows() const noexcept { return block_tiles_ * QueryBlock<T>::tile_rows(); }
+  /// Where some sequence has several blocks and all its keys have room beside a few row tiles, they stay there from block to
+  /// block. Longer sequences ask for as much, so that their workspace serves shorter ones.
+  void keep_keys() noexcept {
+    constexpr std::int64_t row_tiles = 4, most_bytes = (1 << 20) - (1 << 14);  // of 1 MiB; the rest is for what all share
+    std::int64_t most_keys = 0;
+    for (std::int64_t n = 0; n < p_.num_sequences; ++n) {
+      const AttentionSequence s = sequence_tokens(p_, n);
+      if (num_blocks(s) > 1) most_keys = std::max(most_keys, s.num_keys);
+    }
+    if (most_keys <= tile_keys) return;
+    const BlockTiles with_keys{row_tiles, (most_keys + tile_keys - 1) / tile_keys};
+    const std::int64_t num_bytes = QueryBlock<T>::num_bytes(p_, with_keys);
+    worker_bytes_ = std::max(worker_bytes_, std::min(num_bytes, most_bytes));
+    if (num_bytes > most_bytes) return;
+    block_tiles_ = with_keys;
+    num_tasks_ = num_tasks();
+  }
+
+  std::int64_t block_rows() const noexcept { return block_tiles_.rows * QueryBlock<T>::tile_rows(); }
   std::int64_t num_blocks(const AttentionSequence& s) const noexcept {
     return (s.num_queries * p_.heads_per_kv_head() + block_rows() - 1) / block_rows();
   }
-  std::int64_t num_tasks(const AttentionSequence& s) const noexcept { return num_blocks(s) * p_.num_kv_heads; }
+  std::int64_t num_tasks() const noexcept {
+    std::int64_t blocks = 0;
+    for (std::int64_t n = 0; n < p_.num_sequences; ++n) blocks += num_blocks(sequence_tokens(p_, n));
+    return blocks * p_.num_kv_heads;
+  }
 
   const AttentionProblem& p_;
   Executor* executor_;
-  std::int64_t block_tiles_, worker_bytes_, num_tasks_ = 0, num_workers_ = 0;
+  BlockTiles block_tiles_;
+  std::int64_t worker_bytes_, num_tasks_ = 0, num_workers_ = 0;
 };
 
 /// What decode needs, if single queries of the same keys would take that way.

@@ -43,9 +43,16 @@ template <class T>
 std::int64_t QueryBlock<T>::most_tiles(const AttentionProblem& p) noexcept {
   constexpr std::int64_t most_bytes = 1 << 20;
   Arena with_one, tile;
-  const QueryBlock block(p, 1, with_one);
+  const QueryBlock block(p, {1, 1}, with_one);
   take_tile(p, tile);
   return std::clamp(1 + (most_bytes - with_one.num_bytes()) / tile.num_bytes(), fewest_tiles, room_for_tiles);
+}
+
+template <class T>
+std::int64_t QueryBlock<T>::num_bytes(const AttentionProblem& p, const BlockTiles& tiles) noexcept {
+  Arena count;
+  const QueryBlock block(p, tiles, count);
+  return count.num_bytes();
 }
 
 template <class T>
@@ -61,7 +68,17 @@ typename QueryBlock<T>::RowTile QueryBlock<T>::take_tile(const AttentionProblem&
 }
 
 template <class T>
-QueryBlock<T>::QueryBlock(const AttentionProblem& problem, std::int64_t tiles, Arena& arena)
+typename QueryBlock<T>::KeyTile QueryBlock<T>::take_key_tile(const AttentionProblem& p, Arena& arena) noexcept {
+  const AttentionKernels<T>& kernels = kernels_for<T>(p);
+  KeyTile tile{};
+  tile.keys = arena.take<T>(tile_keys * kernels.packed_width(p.head_dim));
+  tile.values = arena.take<T>(kernels.packed_values(p.value_dim));
+  tile.not_finite = arena.take<std::int64_t>(tile_keys);
+  return tile;
+}
+
+template <class T>
+QueryBlock<T>::QueryBlock(const AttentionProblem& problem, const BlockTiles& tiles, Arena& arena)
     : p_(problem),
       kernels_(kernels_for<T>(problem)),
       heads_per_kv_head_(problem.heads_per_kv_head()),
@@ -72,13 +89,17 @@ QueryBlock<T>::QueryBlock(const AttentionProblem& problem, std::int64_t tiles, A
       key_rows_(problem.k, problem.k_angles, arena),
       value_rows_(problem.v),
       out_rows_(problem.out),
-      most_tiles_(tiles) {
+      most_tiles_(tiles.rows),
+      num_key_tiles_(tiles.keys) {
   const std::int64_t rows = kernels_.rows;
   for (std::int64_t i = 0; i < most_tiles_ && i * rows < problem.num_queries * heads_per_kv_head_; ++i) {
     tiles_[static_cast<std::size_t>(i)] = take_tile(problem, arena);
   }
-  keys_ = arena.take<T>(tile_keys * kernels_.packed_width(problem.head_dim));
-  values_ = arena.take<T>(kernels_.packed_values(problem.value_dim));
+  key_tiles_ = arena.take<KeyTile>(num_key_tiles_);
+  for (std::int64_t i = 0; i < num_key_tiles_; ++i) {
+    const KeyTile tile = take_key_tile(problem, arena);
+    if (!arena.only_counts()) key_tiles_[i] = tile;
+  }
   scores_ = arena.take<T>(tile_keys * rows);
   added_tile_ = arena.take<T>(added_.may_add() ? tile_keys * rows : 0);
   key_positions_ = arena.take<double>(added_.may_add() ? tile_keys : 0);
@@ -86,12 +107,14 @@ QueryBlock<T>::QueryBlock(const AttentionProblem& problem, std::int64_t tiles, A
   begin_ = arena.take<T>(rows);
   end_ = arena.take<T>(rows);
   some_rows_ = arena.take<T>(std::max(rows, kernels_.key_panel) * std::max(problem.head_dim, padded_value_dim_));
-  not_finite_ = arena.take<std::int64_t>(tile_keys);
   sees_not_finite_ = arena.take<bool>(tile_keys * rows);
 }
 
 template <class T>
 void QueryBlock<T>::attend(const AttentionSequence& sequence, std::int64_t kv_head, std::int64_t first_row) {
+  if (sequence.number != sequence_.number || kv_head != kv_head_) {
+    for (std::int64_t i = 0; i < num_key_tiles_; ++i) key_tiles_[i].loaded = {0, 0};
+  }
   sequence_ = sequence;
   kv_head_ = kv_head;
   num_tiles_ = 0;
@@ -175,8 +198,7 @@ void QueryBlock<T>::attend_tile(std::int64_t first_key) {
   KeyRange needed{0, 0};
   for (std::int64_t i = 0; i < num_tiles_; ++i) needed = hull(needed, part_for(tiles_[static_cast<std::size_t>(i)]));
   if (is_empty(needed)) return;
-  load_keys(first_key, needed);
-  load_values(first_key, needed);
+  const KeyTile& keys = loaded(first_key, needed);
   if (added_.may_add()) {
     added_.load_positions(sequence_, first_key + needed.begin, needed.end - needed.begin, key_positions_ + needed.begin);
   }
@@ -184,9 +206,21 @@ void QueryBlock<T>::attend_tile(std::int64_t first_key) {
     RowTile& tile = tiles_[static_cast<std::size_t>(i)];
     const KeyRange part = part_for(tile);
     if (is_empty(part)) continue;
-    attend(tile, first_key, part);
+    attend(tile, keys, part);
     if (tile.some.end <= first_key + tile_keys) write(tile);
   }
+}
+
+/// The tile, packed now unless it is there already.
+template <class T>
+const typename QueryBlock<T>::KeyTile& QueryBlock<T>::loaded(std::int64_t first_key, const KeyRange& part) {
+  KeyTile& keys = key_tile(first_key);
+  if (keys.has(first_key, part)) return keys;
+  keys.first_key = first_key;
+  keys.loaded = part;
+  load_keys(keys, part);
+  load_values(keys, part);
+  return keys;
 }
 
 template <class T>
@@ -214,27 +248,27 @@ const T* QueryBlock<T>::value(std::int64_t key, T* row) {
 }
 
 template <class T>
-void QueryBlock<T>::load_keys(std::int64_t first_key, const KeyRange& part) {
+void QueryBlock<T>::load_keys(const KeyTile& keys, const KeyRange& part) {
   const std::int64_t panel = kernels_.key_panel, width = p_.head_dim;
   for (std::int64_t i = part.begin; i < part.end; i += panel) {
     const std::int64_t count = std::min(panel, part.end - i);
-    load_key_rows(first_key + i, count);
+    load_key_rows(keys.first_key + i, count);
     std::fill(some_rows_ + count * width, some_rows_ + panel * width, T{0});
-    kernels_.pack_keys(some_rows_, width, i, keys_);
+    kernels_.pack_keys(some_rows_, width, i, keys.keys);
   }
 }
 
 template <class T>
-void QueryBlock<T>::load_values(std::int64_t first_key, const KeyRange& part) {
+void QueryBlock<T>::load_values(KeyTile& keys, const KeyRange& part) {
   const std::int64_t panel = kernels_.key_panel, width = p_.value_dim;
-  num_not_finite_ = 0;
+  keys.num_not_finite = 0;
   for (std::int64_t i = part.begin; i < part.end; i += panel) {
     const std::int64_t count = std::min(panel, part.end - i);
-    const T* rows = value(first_key + i, some_rows_);
+    const T* rows = value(keys.first_key + i, some_rows_);
     const bool in_place = rows != some_rows_;
-    for (std::int64_t n = 1; n < count && !in_place; ++n) value(first_key + i + n, some_rows_ + n * width);
+    for (std::int64_t n = 1; n < count && !in_place; ++n) value(keys.first_key + i + n, some_rows_ + n * width);
     const std::int64_t step = in_place ? value_rows_.token_step() : width;
-    if (kernels_.pack_values(rows, step, count, width, i, values_)) continue;
+    if (kernels_.pack_values(rows, step, count, width, i, keys.values)) continue;
 
     for (std::int64_t n = 0; n < count; ++n) {
       const T* const row = rows + n * step;
@@ -242,11 +276,11 @@ void QueryBlock<T>::load_values(std::int64_t first_key, const KeyRange& part) {
       if (all_finite(row, width)) {
         if (in_place) std::copy_n(row, width, finite);
       } else {
-        not_finite_[num_not_finite_++] = i + n;
+        keys.not_finite[keys.num_not_finite++] = i + n;
         std::fill_n(finite, width, T{0});
       }
     }
-    kernels_.pack_values(some_rows_, width, count, width, i, values_);
+    kernels_.pack_values(some_rows_, width, count, width, i, keys.values);
   }
 }
 
@@ -256,8 +290,8 @@ template <class T>
 LinesAhead QueryBlock<T>::needed_next(const RowTile& tile, std::int64_t first_key) const noexcept {
   const std::int64_t i = &tile - tiles_.data(), next_keys = first_key + tile_keys;
   LinesAhead ahead;
-  if (p_.cached == nullptr && next_keys < seen_.end) {
-    const std::int64_t count = std::min(tile_keys, seen_.end - next_keys);
+  const std::int64_t count = std::min(tile_keys, seen_.end - next_keys);
+  if (p_.cached == nullptr && count > 0 && !key_tile(next_keys).has(next_keys, {0, count})) {
     const std::int64_t begin = count * i / num_tiles_, share = count * (i + 1) / num_tiles_ - begin;
     const std::int64_t token = sequence_.first_key + next_keys + begin;
     ahead.add(key_rows_.rows().ahead(sequence_.row, token, kv_head_, share));
@@ -276,26 +310,25 @@ LinesAhead QueryBlock<T>::needed_next(const RowTile& tile, std::int64_t first_ke
 }
 
 template <class T>
-void QueryBlock<T>::attend(RowTile& tile, std::int64_t first_key, const KeyRange& part) {
+void QueryBlock<T>::attend(RowTile& tile, const KeyTile& keys, const KeyRange& part) {
   if (!tile.has_queries) load_queries(tile);
   const std::int64_t num_keys = part.end - part.begin;
-  LinesAhead ahead = needed_next(tile, first_key);
+  LinesAhead ahead = needed_next(tile, keys.first_key);
   ahead.spread_over((num_keys + padded_value_dim_) / kernels_.step);
   T* const weights = scores_ + part.begin * kernels_.rows;
-  weigh(tile, first_key, part, weights, ahead);
-  if (num_not_finite_ > 0) add_not_finite(tile, first_key);
-  kernels_.accumulate({values_, part.begin, num_keys, weights, tile.out, padded_value_dim_, tile.has_out}, ahead);
+  weigh(tile, keys, part, weights, ahead);
+  if (keys.num_not_finite > 0) add_not_finite(tile, keys);
+  kernels_.accumulate({keys.values, part.begin, num_keys, weights, tile.out, padded_value_dim_, tile.has_out}, ahead);
   tile.has_out = true;
 }
 
 template <class T>
-void QueryBlock<T>::weigh(const RowTile& tile, std::int64_t first_key, const KeyRange& part, T* weights,
-                          LinesAhead& ahead) {
-  const std::int64_t num_keys = part.end - part.begin;
-  const KeysAndQueries<T> product{keys_, part.begin, num_keys, tile.queries, p_.head_dim};
+void QueryBlock<T>::weigh(const RowTile& tile, const KeyTile& keys, const KeyRange& part, T* weights, LinesAhead& ahead) {
+  const std::int64_t first_key = keys.first_key, num_keys = part.end - part.begin;
+  const KeysAndQueries<T> product{keys.keys, part.begin, num_keys, tile.queries, p_.head_dim};
   const SoftmaxOfRows<T> softmax{tile.reference, tile.sum, tile.out, tile.has_out ? padded_value_dim_ : 0};
   const bool adds = added_.any(sequence_), caps = p_.options.softcap != 0;
-  const bool at_once = kernels_.score_and_weigh != nullptr && !adds && !caps && num_not_finite_ == 0;
+  const bool at_once = kernels_.score_and_weigh != nullptr && !adds && !caps && keys.num_not_finite == 0;
   const KeyRange all = within_tile(tile.all, first_key);
   SeenKeys<T> seen{begin_, end_, all.begin - part.begin, all.end - part.begin};
   const bool all_see_all =
@@ -310,7 +343,7 @@ void QueryBlock<T>::weigh(const RowTile& tile, std::int64_t first_key, const Key
     kernels_.add_mask(weights, num_keys, added_tile_ + part.begin * kernels_.rows);
   }
   if (!all_see_all) kernels_.hide(weights, num_keys, seen);
-  if (num_not_finite_ > 0) note_who_sees_not_finite(part);
+  if (keys.num_not_finite > 0) note_who_sees_not_finite(keys, part);
   kernels_.weigh(weights, num_keys, softmax);
 }
 
@@ -342,10 +375,10 @@ void QueryBlock<T>::find_seen(const RowTile& tile, std::int64_t first_key, const
 
 /// For every such key and every row: whether the row sees it.
 template <class T>
-void QueryBlock<T>::note_who_sees_not_finite(const KeyRange& part) {
+void QueryBlock<T>::note_who_sees_not_finite(const KeyTile& keys, const KeyRange& part) {
   bool* sees = sees_not_finite_;
-  for (std::int64_t n = 0; n < num_not_finite_; ++n) {
-    const std::int64_t i = not_finite_[n];
+  for (std::int64_t n = 0; n < keys.num_not_finite; ++n) {
+    const std::int64_t i = keys.not_finite[n];
     for (std::int64_t r = 0; r < kernels_.rows; ++r) {
       *sees++ = i >= part.begin && i < part.end && scores_[i * kernels_.rows + r] != -std::numeric_limits<T>::infinity();
     }
@@ -353,12 +386,12 @@ void QueryBlock<T>::note_who_sees_not_finite(const KeyRange& part) {
 }
 
 template <class T>
-void QueryBlock<T>::add_not_finite(RowTile& tile, std::int64_t first_key) {
+void QueryBlock<T>::add_not_finite(RowTile& tile, const KeyTile& keys) {
   start_out(tile);
   const bool* sees = sees_not_finite_;
-  for (std::int64_t n = 0; n < num_not_finite_; ++n) {
-    const std::int64_t i = not_finite_[n];
-    const T* const row = value(first_key + i, some_rows_);
+  for (std::int64_t n = 0; n < keys.num_not_finite; ++n) {
+    const std::int64_t i = keys.not_finite[n];
+    const T* const row = value(keys.first_key + i, some_rows_);
     for (std::int64_t r = 0; r < kernels_.rows; ++r) {
       if (!*sees++) continue;
       const T weight = scores_[i * kernels_.rows + r];  // may have become 0: times infinity that is NaN

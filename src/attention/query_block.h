@@ -8,8 +8,9 @@
 //          + - - - +------+------+------+
 //
 // Keys and values of a tile are turned, widened and packed once for all rows of the block; the row tiles of the block then
-// take turns with it, and fetch meanwhile what comes after. Rows run over tokens first: row r is token r / heads_per_kv_head
-// and, of the heads that share the KV head, number r % heads_per_kv_head.
+// take turns with it, and fetch meanwhile what comes after. Where all keys of a sequence fit into the workspace, they stay
+// there for the next block of the same KV head. Rows run over tokens first: row r is token r / heads_per_kv_head and, of the
+// heads that share the KV head, number r % heads_per_kv_head.
 #pragma once
 
 #include <array>
@@ -27,14 +28,22 @@
 
 namespace rotary {
 
+/// How many row tiles a block has, and how many key tiles the workspace keeps.
+struct BlockTiles {
+  std::int64_t rows, keys;
+};
+
 /// The workspace of one thread, and what is done in it. T is float or double.
 template <class T>
 class QueryBlock {
  public:
-  /// Memory from `arena`: for `tiles` (at most most_tiles()) or for all rows, if those are fewer. Refers to the problem.
-  QueryBlock(const AttentionProblem& problem, std::int64_t tiles, Arena& arena);
+  /// Memory from `arena`: for so many tiles, or for all rows, if those are fewer. Refers to the problem.
+  QueryBlock(const AttentionProblem& problem, const BlockTiles& tiles, Arena& arena);
 
-  /// Row tiles of a block: the more, the less it costs to pack keys and values; as many as 1 MiB has room for, but not fewer.
+  static std::int64_t num_bytes(const AttentionProblem& problem, const BlockTiles& tiles) noexcept;
+
+  /// Row tiles of a block that keeps one key tile: the more, the less it costs to pack keys and values; as many as 1 MiB has
+  /// room for, but not fewer.
   static constexpr std::int64_t fewest_tiles = 8;
   static std::int64_t most_tiles(const AttentionProblem& problem) noexcept;
 
@@ -55,8 +64,22 @@ class QueryBlock {
     bool has_queries, has_out;           // whether these are there yet
   };
 
+  /// What is packed of a tile of keys and values.
+  struct KeyTile {
+    bool has(std::int64_t first, const KeyRange& part) const noexcept {
+      return first == first_key && part.begin >= loaded.begin && part.end <= loaded.end;
+    }
+
+    std::int64_t first_key;
+    KeyRange loaded;
+    T *keys, *values;
+    std::int64_t num_not_finite;  // values that are infinite or NaN
+    std::int64_t* not_finite;     // which
+  };
+
   static constexpr std::int64_t room_for_tiles = 64;
   static RowTile take_tile(const AttentionProblem& problem, Arena& arena) noexcept;
+  static KeyTile take_key_tile(const AttentionProblem& problem, Arena& arena) noexcept;
 
   std::int64_t query(std::int64_t row) const noexcept { return row / heads_per_kv_head_; }
   std::int64_t end_of_query(std::int64_t row) const noexcept { return (query(row) + 1) * heads_per_kv_head_; }
@@ -68,19 +91,21 @@ class QueryBlock {
   void start_out(RowTile& tile) noexcept;
   void find_ranges(RowTile& tile) noexcept;
 
-  // Below, first_key is that of a key tile, and `part` what is needed of the tile.
+  // Below, `part` is what is needed of the key tile.
   void attend_tile(std::int64_t first_key);
+  KeyTile& key_tile(std::int64_t first_key) const noexcept { return key_tiles_[first_key / tile_keys % num_key_tiles_]; }
+  const KeyTile& loaded(std::int64_t first_key, const KeyRange& part);
   void load_key_rows(std::int64_t key, std::int64_t count);
   const T* value(std::int64_t key, T* row);  // where it lies, or in `row`
-  void load_keys(std::int64_t first_key, const KeyRange& part);
-  void load_values(std::int64_t first_key, const KeyRange& part);
-  void attend(RowTile& tile, std::int64_t first_key, const KeyRange& part);
-  void weigh(const RowTile& tile, std::int64_t first_key, const KeyRange& part, T* weights, LinesAhead& ahead);
+  void load_keys(const KeyTile& keys, const KeyRange& part);
+  void load_values(KeyTile& keys, const KeyRange& part);
+  void attend(RowTile& tile, const KeyTile& keys, const KeyRange& part);
+  void weigh(const RowTile& tile, const KeyTile& keys, const KeyRange& part, T* weights, LinesAhead& ahead);
   LinesAhead needed_next(const RowTile& tile, std::int64_t first_key) const noexcept;
   void load_added(const RowTile& tile, std::int64_t first_key, const KeyRange& part);
   void find_seen(const RowTile& tile, std::int64_t first_key, const KeyRange& part) noexcept;
-  void note_who_sees_not_finite(const KeyRange& part);
-  void add_not_finite(RowTile& tile, std::int64_t first_key);
+  void note_who_sees_not_finite(const KeyTile& keys, const KeyRange& part);
+  void add_not_finite(RowTile& tile, const KeyTile& keys);
   void write(RowTile& tile);
 
   const AttentionProblem& p_;
@@ -93,15 +118,14 @@ class QueryBlock {
   TensorRows<TensorView> out_rows_;
 
   AttentionSequence sequence_{};
-  std::int64_t kv_head_ = 0, most_tiles_, num_tiles_ = 0;
+  std::int64_t kv_head_ = 0, most_tiles_, num_tiles_ = 0, num_key_tiles_;
   KeyRange seen_{0, 0};  // by some row
   std::array<RowTile, room_for_tiles> tiles_{};
-  T *keys_, *values_, *scores_, *added_tile_, *scales_, *begin_, *end_;
+  KeyTile* key_tiles_;
+  T *scores_, *added_tile_, *scales_, *begin_, *end_;
   double* key_positions_;
-  T* some_rows_;                     // of q, k, v or out on their way: as many as a row tile or a panel has
-  std::int64_t num_not_finite_ = 0;  // values of the key tile that are infinite or NaN
-  std::int64_t* not_finite_;         // which
-  bool* sees_not_finite_;            // for each of them, of each row
+  T* some_rows_;           // of q, k, v or out on their way: as many as a row tile or a panel has
+  bool* sees_not_finite_;  // for each value of a key tile that is infinite or NaN, of each row
 };
 
 }  // namespace rotary
