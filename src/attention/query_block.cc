@@ -9,7 +9,6 @@
 #include "attention/finite.h"
 #include "base/element.h"
 #include "kernels/bf16_attention.h"
-#include "kernels/products.h"
 
 namespace rotary {
 namespace {
@@ -107,6 +106,7 @@ QueryBlock<T>::QueryBlock(const AttentionProblem& problem, const BlockTiles& til
   begin_ = arena.take<T>(rows);
   end_ = arena.take<T>(rows);
   some_rows_ = arena.take<T>(std::max(rows, kernels_.key_panel) * std::max(problem.head_dim, padded_value_dim_));
+  written_ = arena.take<T*>(rows);
   sees_not_finite_ = arena.take<bool>(tile_keys * rows);
 }
 
@@ -403,18 +403,28 @@ void QueryBlock<T>::add_not_finite(RowTile& tile, const KeyTile& keys) {
 template <class T>
 void QueryBlock<T>::write(RowTile& tile) {
   start_out(tile);
-  kernels_.normalize(tile.out, p_.value_dim, tile.sum);
-  product_kernels<T>().transpose(tile.out, p_.value_dim, kernels_.rows, some_rows_, p_.value_dim);
-  const TensorView& lse = p_.options.lse;
-  for (std::int64_t r = 0; r < tile.num_rows; ++r) {
-    const std::int64_t t = sequence_.first_query + query(tile.first_row + r), h = head(tile.first_row + r);
-    out_rows_.store(some_rows_ + r * p_.value_dim, sequence_.row, t, h);
-    if (!lse) continue;
-    const double value =
-        static_cast<double>(tile.reference[r]) + std::log(static_cast<double>(tile.sum[r]) / weight_of_reference);
-    store_element(lse.dtype(), lse.data(),
-                  sequence_.row * lse.stride('B') + t * lse.stride(p_.token_axis) + h * lse.stride('H'), value);
+  const auto token = [&](std::int64_t r) { return sequence_.first_query + query(tile.first_row + r); };
+  const bool in_place = out_rows_.template are_in_place<T>();
+  for (std::int64_t r = 0; r < kernels_.rows; ++r) {
+    written_[r] = in_place && r < tile.num_rows
+                      ? out_rows_.template in_place<T>(sequence_.row, token(r), head(tile.first_row + r))
+                      : some_rows_ + r * p_.value_dim;
   }
+  kernels_.write_rows(tile.out, p_.value_dim, tile.sum, written_);
+  for (std::int64_t r = 0; !in_place && r < tile.num_rows; ++r) {
+    out_rows_.store(written_[r], sequence_.row, token(r), head(tile.first_row + r));
+  }
+  for (std::int64_t r = 0; p_.options.lse && r < tile.num_rows; ++r) write_lse(tile, r);
+}
+
+template <class T>
+void QueryBlock<T>::write_lse(const RowTile& tile, std::int64_t r) noexcept {
+  const std::int64_t row = tile.first_row + r, token = sequence_.first_query + query(row);
+  const double sum = static_cast<double>(tile.sum[r]) / weight_of_reference;
+  const TensorView& lse = p_.options.lse;
+  store_element(lse.dtype(), lse.data(),
+                sequence_.row * lse.stride('B') + token * lse.stride(p_.token_axis) + head(row) * lse.stride('H'),
+                static_cast<double>(tile.reference[r]) + std::log(sum));
 }
 
 template class QueryBlock<float>;

@@ -24,7 +24,6 @@
 #include "attention/turned_rows.h"
 #include "attention/visible_keys.h"
 #include "kernels/attention.h"
-#include "kernels/products.h"
 
 namespace rotary {
 
@@ -107,6 +106,7 @@ class QueryBlock {
   void note_who_sees_not_finite(const KeyTile& keys, const KeyRange& part);
   void add_not_finite(RowTile& tile, const KeyTile& keys);
   void write(RowTile& tile);
+  void write_lse(const RowTile& tile, std::int64_t r) noexcept;
 
   const AttentionProblem& p_;
   const AttentionKernels<T>& kernels_;
@@ -125,6 +125,7 @@ class QueryBlock {
   T *scores_, *added_tile_, *scales_, *begin_, *end_;
   double* key_positions_;
   T* some_rows_;           // of q, k, v or out on their way: as many as a row tile or a panel has
+  T** written_;            // where each row of a tile goes: out, or some_rows_ on its way there
   bool* sees_not_finite_;  // for each value of a key tile that is infinite or NaN, of each row
 };
 

@@ -12,6 +12,7 @@
 
 #include "kernels/exp-inl.h"
 #include "kernels/products.h"
+#include "kernels/transpose-inl.h"
 #include "kernels/unroll-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -69,16 +70,28 @@ std::int64_t packed_values(std::int64_t value_dim) noexcept {
   return (value_dim + panel - 1) / panel * value_panel_step<T>;
 }
 
+/// body(d, row, channel) for every square of rows and channels, the largest first; those that `channels` leave are smaller.
+template <class T, std::size_t side = static_cast<std::size_t>(lanes<T>), class Body>
+HWY_INLINE void for_squares(std::int64_t channel, std::int64_t channels, const Body& body) {
+  using D = hn::CappedTag<T, side>;
+  const std::int64_t end = channel + (channels - channel) / square_side<D> * square_side<D>;
+  for (std::int64_t row = 0; row < rows<T>; row += square_side<D>) {
+    for (std::int64_t i = channel; i < end; i += square_side<D>) body(D(), row, i);
+  }
+  if constexpr (side > 1) for_squares<T, side / 2>(end, channels, body);
+}
+
 template <class T>
 void pack_queries(const T* x, const T* scales, std::int64_t head_dim, T* queries) noexcept {
-  const Tag<T> d;
-  product_kernels<T>().transpose(x, rows<T>, head_dim, queries, rows<T>);
-  for (std::int64_t row = 0; row < rows<T>; row += lanes<T>) {
-    const Vec<T> scale = hn::Load(d, scales + row);
-    for (T* at = queries + row; at < queries + head_dim * rows<T>; at += rows<T>) {
-      hn::Store(hn::Mul(scale, hn::Load(d, at)), d, at);
-    }
-  }
+  for_squares<T>(0, head_dim, [&](auto d, std::int64_t row, std::int64_t channel) ROTARY_LAMBDA {
+    using D = decltype(d);
+    hn::Vec<D> square[square_side<D>];
+    unroll<square_side<D>>([&](auto i) ROTARY_LAMBDA { square[i] = hn::LoadU(d, x + (row + i) * head_dim + channel); });
+    transpose_in_registers<D>(square);
+    const auto scale = hn::Load(d, scales + row);
+    unroll<square_side<D>>(
+        [&](auto i) ROTARY_LAMBDA { hn::Store(hn::Mul(scale, square[i]), d, queries + (channel + i) * rows<T> + row); });
+  });
 }
 
 template <class T>
@@ -318,17 +331,18 @@ void hide(T* scores, std::int64_t num_keys, const SeenKeys<T>& seen) noexcept {
 }
 
 template <class T>
-void normalize(T* out, std::int64_t value_dim, const T* sum) noexcept {
-  const Tag<T> d;
-  for (std::int64_t row = 0; row < rows<T>; row += lanes<T>) {
-    const Vec<T> divisor = hn::Load(d, sum + row);
+void write_rows(const T* out, std::int64_t value_dim, const T* sum, T* const* to) noexcept {
+  for_squares<T>(0, value_dim, [&](auto d, std::int64_t row, std::int64_t channel) ROTARY_LAMBDA {
+    using D = decltype(d);
+    const auto divisor = hn::Load(d, sum + row), factor = hn::Div(hn::Set(d, T{1}), divisor);
     const auto empty = hn::Eq(divisor, hn::Zero(d));
-    const Vec<T> factor = hn::Div(hn::Set(d, T{1}), divisor);
-    for (std::int64_t channel = 0; channel < value_dim; ++channel) {
-      T* const at = out + channel * rows<T> + row;
-      hn::Store(hn::IfThenZeroElse(empty, hn::Mul(hn::Load(d, at), factor)), d, at);
-    }
-  }
+    hn::Vec<D> square[square_side<D>];
+    unroll<square_side<D>>([&](auto i) ROTARY_LAMBDA {
+      square[i] = hn::IfThenZeroElse(empty, hn::Mul(hn::Load(d, out + (channel + i) * rows<T> + row), factor));
+    });
+    transpose_in_registers<D>(square);
+    unroll<square_side<D>>([&](auto i) ROTARY_LAMBDA { hn::StoreU(square[i], d, to[row + i] + channel); });
+  });
 }
 
 template <class T>
@@ -336,7 +350,7 @@ const AttentionKernels<T>* kernels() noexcept {
   static constexpr AttentionKernels<T> table = {
       rows<T>,         panel,        panel,          panel,         packed_width,       packed_values<T>,
       pack_queries<T>, pack_keys<T>, pack_values<T>, score<T>,      score_and_weigh<T>, softcap<T>,
-      add_mask<T>,     hide<T>,      weigh<T>,       accumulate<T>, normalize<T>};
+      add_mask<T>,     hide<T>,      weigh<T>,       accumulate<T>, write_rows<T>};
   return &table;
 }
 const AttentionKernels<float>* attention_kernels_float() noexcept { return kernels<float>(); }

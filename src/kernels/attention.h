@@ -97,8 +97,8 @@ struct AttentionKernels {
   void (*weigh)(T* scores, std::int64_t num_keys, const SoftmaxOfRows<T>& softmax) noexcept;
   /// out = weights . values, added to what it holds or not. Fetches ahead.
   void (*accumulate)(const ValuesAndWeights<T>& product, LinesAhead& ahead) noexcept;
-  /// out /= sum; 0 where sum is 0.
-  void (*normalize)(T* out, std::int64_t value_dim, const T* sum) noexcept;
+  /// to[row] = out / sum, a row of value_dim numbers for each of the tile; 0 where sum is 0.
+  void (*write_rows)(const T* out, std::int64_t value_dim, const T* sum, T* const* to) noexcept;
 };
 
 /// Those of the active instruction set. tanh is within 4 ulp; weights: see exp_of_score().

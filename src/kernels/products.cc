@@ -9,6 +9,7 @@
 
 #include <type_traits>
 
+#include "kernels/transpose-inl.h"
 #include "kernels/unroll-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -196,48 +197,12 @@ void multiply(const Product<T>& p) noexcept {
 
 // ---- squares of as many rows as a vector has lanes ----
 
-/// Swaps, between two vectors, the lanes of x whose number has the bit `step` and those of y whose number has it not.
-template <int step, class D, class V = hn::Vec<D>>
-HWY_INLINE void exchange(V& x, V& y) {
-#if HWY_TARGET != HWY_SCALAR
-  const D d;
-  const V x0 = x;
-  constexpr std::size_t bytes = step * sizeof(hn::TFromD<D>);
-  if constexpr (bytes == 4) {
-    const V crossed = hn::Shuffle2301(hn::OddEven(x0, y));
-    x = hn::OddEven(crossed, x0);
-    y = hn::OddEven(y, crossed);
-  } else if constexpr (bytes == 8) {
-    const hn::Repartition<double, D> wide;
-    const auto a = hn::BitCast(wide, x0), b = hn::BitCast(wide, y);
-    x = hn::BitCast(d, hn::InterleaveLower(wide, a, b));
-    y = hn::BitCast(d, hn::InterleaveUpper(wide, a, b));
-  } else if constexpr (bytes == 16) {
-    x = hn::OddEvenBlocks(hn::SwapAdjacentBlocks(y), x0);
-    y = hn::OddEvenBlocks(y, hn::SwapAdjacentBlocks(x0));
-  } else {
-    x = hn::ConcatLowerLower(d, y, x0);
-    y = hn::ConcatUpperUpper(d, y, x0);
-  }
-#endif
-}
-
-/// Where a row and the one `step` below meet.
-template <int step, int rows, class D>
-HWY_INLINE void exchange_all(hn::Vec<D>* row) {
-  unroll<rows>([&](auto r) ROTARY_LAMBDA {
-    if constexpr ((r & step) == 0) exchange<step, D>(row[r], row[r + step]);
-  });
-  if constexpr (2 * step < rows) exchange_all<2 * step, rows, D>(row);
-}
-
 template <class D, class T>
 HWY_INLINE void transpose_square(const T* x, std::int64_t x_step, T* out, std::int64_t out_step) {
-  constexpr int side = static_cast<int>(lanes<D>);
-  hn::Vec<D> row[side];
-  unroll<side>([&](auto r) ROTARY_LAMBDA { row[r] = hn::LoadU(D(), x + r * x_step); });
-  if constexpr (side > 1) exchange_all<1, side, D>(row);
-  unroll<side>([&](auto r) ROTARY_LAMBDA { hn::StoreU(row[r], D(), out + r * out_step); });
+  hn::Vec<D> row[square_side<D>];
+  unroll<square_side<D>>([&](auto r) ROTARY_LAMBDA { row[r] = hn::LoadU(D(), x + r * x_step); });
+  transpose_in_registers<D>(row);
+  unroll<square_side<D>>([&](auto r) ROTARY_LAMBDA { hn::StoreU(row[r], D(), out + r * out_step); });
 }
 
 /// In squares of D; what they leave at the right and below, in those of the shorter ones.
