@@ -67,7 +67,7 @@ class AngleBlock {
     const T* const last = rows + (count - 1) * step_;
     std::copy_n(last, num_pairs_, kept_pairs());
     std::copy_n(last + half, num_pairs_, kept_pairs() + num_pairs_);
-    for (std::int64_t i = 0; i < count; ++i, rows += step_) arrange(*format_, rows, rows + half, rows);
+    arrange(*format_, {rows, rows + half, count, step_}, rows);
   }
 
   T* kept_pairs() const noexcept { return rows_.get() + most_tokens_ * step_; }

@@ -128,10 +128,7 @@ std::int64_t TurnedRows<T>::hold(std::int64_t batch, std::int64_t token, bool ba
     } else {
       angles_->read(batch, token, arranged_, arranged_ + half);
     }
-    for (std::int64_t i = 0; i < num_at_hand_; ++i) {
-      T* const cos = arranged_ + i * arranged_step_;
-      arrange(kernel_.format, cos, cos + half, cos);
-    }
+    arrange(kernel_.format, {arranged_, arranged_ + half, num_at_hand_, arranged_step_}, arranged_);
     batch_ = batch;
     first_token_ = token;
     are_back_ = false;

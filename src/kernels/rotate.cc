@@ -17,6 +17,7 @@
 #include "kernels/dispatch.h"
 #include "kernels/float16-inl.h"
 #include "kernels/pairs-inl.h"
+#include "kernels/unroll-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace rotary {
@@ -70,21 +71,30 @@ std::int64_t lanes() noexcept {
   return static_cast<std::int64_t>(hn::Lanes(Tag<Lane>()));
 }
 
+template <class T>
+struct CosSin {
+  Vec<T> c, s;
+
+  CosSin() = default;
+  HWY_INLINE CosSin(const T* cos, const T* sin) : c(hn::LoadU(Tag<T>(), cos)), s(hn::LoadU(Tag<T>(), sin)) {}
+};
+
 /// float32 and float64.
 template <class T>
 struct Wide {
   using Lane = T;
   using Stored = T;
   using Written = T;
+  using Angles = CosSin<T>;
   static std::int64_t pairs(bool) noexcept { return lanes<T>(); }
   static HWY_INLINE void arrange(bool interleaved, const T* from, T* to) {
     if (interleaved) arrange_for_zip(from, to);
     else hn::StoreU(hn::LoadU(Tag<T>(), from), Tag<T>(), to);
   }
   template <Rounding rounding>
-  static HWY_INLINE void half(const T* u, const T* v, const T* cos, const T* sin, T* out_u, T* out_v) {
+  static HWY_INLINE void half(const T* u, const T* v, const Angles& angles, T* out_u, T* out_v) {
     const Tag<T> d;
-    const auto turned = turn<rounding, T>({hn::LoadU(d, u), hn::LoadU(d, v)}, hn::LoadU(d, cos), hn::LoadU(d, sin));
+    const auto turned = turn<rounding, T>({hn::LoadU(d, u), hn::LoadU(d, v)}, angles.c, angles.s);
     hn::StoreU(turned.u, d, out_u);
     hn::StoreU(turned.v, d, out_v);
   }
@@ -96,10 +106,10 @@ struct Wide {
     hn::StoreU(hn::MulAdd(x, s, hn::Mul(y, c)), d, out_v);
   }
   template <Rounding rounding>
-  static HWY_INLINE void interleaved(const T* x, const T* cos, const T* sin, T* out) {
+  static HWY_INLINE void interleaved(const T* x, const Angles& angles, T* out) {
     const Tag<T> d;
     const auto members = zip<T>({hn::LoadU(d, x), hn::LoadU(d, x + lanes<T>())});
-    const auto turned = zip<T>(turn<rounding, T>(members, hn::LoadU(d, cos), hn::LoadU(d, sin)));
+    const auto turned = zip<T>(turn<rounding, T>(members, angles.c, angles.s));
     hn::StoreU(turned.u, d, out);
     hn::StoreU(turned.v, d, out + lanes<T>());
   }
@@ -109,69 +119,70 @@ struct Float16 {
   using Lane = float;
   using Stored = std::uint16_t;
   using Written = std::uint16_t;
+  using Angles = CosSin<float>;
   static std::int64_t pairs(bool) noexcept { return lanes<float>(); }
   static HWY_INLINE void arrange(bool interleaved, const float* from, float* to) {
     Wide<float>::arrange(interleaved, from, to);
   }
   template <Rounding rounding>
-  static HWY_INLINE void half(const Stored* u, const Stored* v, const float* cos, const float* sin, Stored* out_u,
-                              Stored* out_v) {
-    const Tag<float> d;
-    const auto turned =
-        turn<rounding, float>({float16s::load_f16(u), float16s::load_f16(v)}, hn::LoadU(d, cos), hn::LoadU(d, sin));
+  static HWY_INLINE void half(const Stored* u, const Stored* v, const Angles& angles, Stored* out_u, Stored* out_v) {
+    const auto turned = turn<rounding, float>({float16s::load_f16(u), float16s::load_f16(v)}, angles.c, angles.s);
     float16s::store_f16(turned.u, out_u);
     float16s::store_f16(turned.v, out_v);
   }
   template <Rounding rounding>
-  static HWY_INLINE void interleaved(const Stored* x, const float* cos, const float* sin, Stored* out) {
-    const Tag<float> d;
+  static HWY_INLINE void interleaved(const Stored* x, const Angles& angles, Stored* out) {
     const auto members = zip<float>({float16s::load_f16(x), float16s::load_f16(x + lanes<float>())});
-    const auto turned = zip<float>(turn<rounding, float>(members, hn::LoadU(d, cos), hn::LoadU(d, sin)));
+    const auto turned = zip<float>(turn<rounding, float>(members, angles.c, angles.s));
     float16s::store_f16(turned.u, out);
     float16s::store_f16(turned.v, out + lanes<float>());
   }
 };
 
-/// A word holds two elements: an interleaved pair, or two neighbours of a half.
+/// A word holds two elements: an interleaved pair, or two neighbours of a half. A chunk has two vectors of words.
 struct Bfloat16 {
   using Lane = float;
   using Stored = std::uint16_t;
   using Written = std::uint16_t;
-  static std::int64_t pairs(bool interleaved) noexcept { return (interleaved ? 1 : 2) * lanes<float>(); }
+  struct Angles {
+    CosSin<float> first, second;
+
+    Angles() = default;
+    HWY_INLINE Angles(const float* cos, const float* sin)
+        : first(cos, sin), second(cos + lanes<float>(), sin + lanes<float>()) {}
+  };
+  static std::int64_t pairs(bool) noexcept { return 2 * lanes<float>(); }
   static HWY_INLINE void arrange(bool interleaved, const float* from, float* to) {
     const Tag<float> d;
-    if (interleaved) {
-      hn::StoreU(hn::LoadU(d, from), d, to);
-    } else {
-      Vec<float> even, odd;
-      hn::LoadInterleaved2(d, from, even, odd);
-      hn::StoreU(even, d, to);
-      hn::StoreU(odd, d, to + lanes<float>());
-    }
+    Vec<float> first = hn::LoadU(d, from), second = hn::LoadU(d, from + lanes<float>());
+    if (!interleaved) hn::LoadInterleaved2(d, from, first, second);
+    hn::StoreU(first, d, to);
+    hn::StoreU(second, d, to + lanes<float>());
   }
   template <Rounding rounding>
-  static HWY_INLINE void half(const Stored* u, const Stored* v, const float* cos, const float* sin, Stored* out_u,
-                              Stored* out_v) {
-    const Tag<float> d;
+  static HWY_INLINE void half(const Stored* u, const Stored* v, const Angles& angles, Stored* out_u, Stored* out_v) {
     Members<float> even, odd;
     float16s::load_bf16_pairs(u, even.u, odd.u);
     float16s::load_bf16_pairs(v, even.v, odd.v);
-    even = turn<rounding, float>(even, hn::LoadU(d, cos), hn::LoadU(d, sin));
-    odd = turn<rounding, float>(odd, hn::LoadU(d, cos + lanes<float>()), hn::LoadU(d, sin + lanes<float>()));
+    even = turn<rounding, float>(even, angles.first.c, angles.first.s);
+    odd = turn<rounding, float>(odd, angles.second.c, angles.second.s);
     float16s::W rounded[4];
     float16s::round_up_to_bf16({even.u, odd.u, even.v, odd.v}, rounded);
     float16s::store_rounded_pairs(rounded[0], rounded[1], out_u);
     float16s::store_rounded_pairs(rounded[2], rounded[3], out_v);
   }
   template <Rounding rounding>
-  static HWY_INLINE void interleaved(const Stored* x, const float* cos, const float* sin, Stored* out) {
-    const Tag<float> d;
-    Members<float> members;
-    float16s::load_bf16_pairs(x, members.u, members.v);
-    members = turn<rounding, float>(members, hn::LoadU(d, cos), hn::LoadU(d, sin));
-    float16s::W rounded[2];
-    float16s::round_up_to_bf16({members.u, members.v}, rounded);
+  static HWY_INLINE void interleaved(const Stored* x, const Angles& angles, Stored* out) {
+    const std::int64_t words = 2 * lanes<float>();
+    Members<float> first, second;
+    float16s::load_bf16_pairs(x, first.u, first.v);
+    float16s::load_bf16_pairs(x + words, second.u, second.v);
+    first = turn<rounding, float>(first, angles.first.c, angles.first.s);
+    second = turn<rounding, float>(second, angles.second.c, angles.second.s);
+    float16s::W rounded[4];
+    float16s::round_up_to_bf16({first.u, first.v, second.u, second.v}, rounded);
     float16s::store_rounded_pairs(rounded[0], rounded[1], out);
+    float16s::store_rounded_pairs(rounded[2], rounded[3], out + words);
   }
 };
 
@@ -181,20 +192,20 @@ struct Widened {
   using Lane = float;
   using Stored = std::uint16_t;
   using Written = float;
+  using Angles = CosSin<float>;
   static std::int64_t pairs(bool interleaved) noexcept { return Wide<float>::pairs(interleaved); }
   template <Rounding rounding>
-  static HWY_INLINE void half(const Stored* u, const Stored* v, const float* cos, const float* sin, float* out_u,
-                              float* out_v) {
+  static HWY_INLINE void half(const Stored* u, const Stored* v, const Angles& angles, float* out_u, float* out_v) {
     const Tag<float> d;
-    const auto turned = turn<rounding, float>({load(u), load(v)}, hn::LoadU(d, cos), hn::LoadU(d, sin));
+    const auto turned = turn<rounding, float>({load(u), load(v)}, angles.c, angles.s);
     hn::StoreU(turned.u, d, out_u);
     hn::StoreU(turned.v, d, out_v);
   }
   template <Rounding rounding>
-  static HWY_INLINE void interleaved(const Stored* x, const float* cos, const float* sin, float* out) {
+  static HWY_INLINE void interleaved(const Stored* x, const Angles& angles, float* out) {
     const Tag<float> d;
     const auto members = zip<float>({load(x), load(x + lanes<float>())});
-    const auto turned = zip<float>(turn<rounding, float>(members, hn::LoadU(d, cos), hn::LoadU(d, sin)));
+    const auto turned = zip<float>(turn<rounding, float>(members, angles.c, angles.s));
     hn::StoreU(turned.u, d, out);
     hn::StoreU(turned.v, d, out + lanes<float>());
   }
@@ -240,48 +251,50 @@ HWY_INLINE void copy_from_buffer(const T* from, std::int64_t count, T* to) {
 template <class Chunk>
 constexpr bool has_shorter_vectors = HWY_TARGET != HWY_SCALAR&& std::is_same_v<Chunk, Wide<typename Chunk::Lane>>;
 
-template <class Chunk, Rounding rounding>
-HWY_INLINE void row_of_neighbours(std::int64_t num_pairs, const typename Chunk::Stored* x, const typename Chunk::Lane* cos,
-                                  const typename Chunk::Lane* sin, typename Chunk::Written* out) {
-  const std::int64_t chunk = Chunk::pairs(true);
-  std::int64_t j = 0;
-  for (; j + chunk <= num_pairs; j += chunk)
-    Chunk::template interleaved<rounding>(x + 2 * j, cos + j, sin + j, out + 2 * j);
-  if (const std::int64_t left = num_pairs - j; left > 0) {
-    HWY_ALIGN typename Chunk::Stored rest[2 * most_pairs<Chunk>] = {};
-    HWY_ALIGN typename Chunk::Written turned[2 * most_pairs<Chunk>];
-    copy_to_buffer(x + 2 * j, 2 * left, rest);
-    Chunk::template interleaved<rounding>(rest, cos + j, sin + j, turned);
-    copy_from_buffer(turned, 2 * left, out + 2 * j);
-  }
+/// The chunk of a row that begins with pair j.
+template <class Chunk, Rounding rounding, bool interleaved>
+HWY_INLINE void chunk_of_row(std::int64_t num_pairs, std::int64_t j, const typename Chunk::Stored* x,
+                             const typename Chunk::Angles& angles, typename Chunk::Written* out) {
+  if constexpr (interleaved) Chunk::template interleaved<rounding>(x + 2 * j, angles, out + 2 * j);
+  else Chunk::template half<rounding>(x + j, x + num_pairs + j, angles, out + j, out + num_pairs + j);
 }
 
-template <class Chunk, Rounding rounding>
-HWY_INLINE void row_of_halves(std::int64_t num_pairs, const typename Chunk::Stored* x, const typename Chunk::Lane* cos,
-                              const typename Chunk::Lane* sin, typename Chunk::Written* out) {
-  const std::int64_t chunk = Chunk::pairs(false);
-  const auto* v = x + num_pairs;
-  auto* out_v = out + num_pairs;
-  std::int64_t j = 0;
-  for (; j + chunk <= num_pairs; j += chunk) {
-    Chunk::template half<rounding>(x + j, v + j, cos + j, sin + j, out + j, out_v + j);
-  }
-  if constexpr (has_shorter_vectors<Chunk> && rounding == Rounding::fused) {
-    if (j + chunk / 2 == num_pairs) {  // not before a rest: cos and sin are filled up to whole chunks alone
-      return Chunk::half_of_fewer(x + j, v + j, cos + j, sin + j, out + j, out_v + j);
-    }
-  }
-  if (const std::int64_t left = num_pairs - j; left > 0) {
-    HWY_ALIGN typename Chunk::Stored rest[2 * most_pairs<Chunk>] = {};
-    HWY_ALIGN typename Chunk::Written turned[2 * most_pairs<Chunk>];
+/// What is left over from pair j on.
+template <class Chunk, Rounding rounding, bool interleaved>
+HWY_INLINE void rest_of_row(std::int64_t num_pairs, std::int64_t j, const typename Chunk::Stored* x,
+                            const typename Chunk::Angles& angles, typename Chunk::Written* out) {
+  HWY_ALIGN typename Chunk::Stored rest[2 * most_pairs<Chunk>] = {};
+  HWY_ALIGN typename Chunk::Written turned[2 * most_pairs<Chunk>];
+  const std::int64_t left = num_pairs - j;
+  if constexpr (interleaved) {
+    copy_to_buffer(x + 2 * j, 2 * left, rest);
+    Chunk::template interleaved<rounding>(rest, angles, turned);
+    copy_from_buffer(turned, 2 * left, out + 2 * j);
+  } else {
     auto* const rest_v = rest + most_pairs<Chunk>;
     auto* const turned_v = turned + most_pairs<Chunk>;
     copy_to_buffer(x + j, left, rest);
-    copy_to_buffer(v + j, left, rest_v);
-    Chunk::template half<rounding>(rest, rest_v, cos + j, sin + j, turned, turned_v);
+    copy_to_buffer(x + num_pairs + j, left, rest_v);
+    Chunk::template half<rounding>(rest, rest_v, angles, turned, turned_v);
     copy_from_buffer(turned, left, out + j);
-    copy_from_buffer(turned_v, left, out_v + j);
+    copy_from_buffer(turned_v, left, out + num_pairs + j);
   }
+}
+
+template <class Chunk, Rounding rounding, bool interleaved>
+HWY_INLINE void row_of(std::int64_t num_pairs, const typename Chunk::Stored* x, const typename Chunk::Lane* cos,
+                       const typename Chunk::Lane* sin, typename Chunk::Written* out) {
+  const std::int64_t chunk = Chunk::pairs(interleaved);
+  std::int64_t j = 0;
+  for (; j + chunk <= num_pairs; j += chunk) {
+    chunk_of_row<Chunk, rounding, interleaved>(num_pairs, j, x, {cos + j, sin + j}, out);
+  }
+  if constexpr (!interleaved && has_shorter_vectors<Chunk> && rounding == Rounding::fused) {
+    if (j + chunk / 2 == num_pairs) {  // not before a rest: cos and sin are filled up to whole chunks alone
+      return Chunk::half_of_fewer(x + j, x + num_pairs + j, cos + j, sin + j, out + j, out + num_pairs + j);
+    }
+  }
+  if (j < num_pairs) rest_of_row<Chunk, rounding, interleaved>(num_pairs, j, x, {cos + j, sin + j}, out);
 }
 
 /// cos and sin are arranged one after the other, each filled up with zeros to whole chunks.
@@ -291,39 +304,62 @@ std::int64_t padded(const PairFormat& format) noexcept {
   return (format.num_pairs + chunk - 1) / chunk * chunk;
 }
 
-/// `chunks`: of a row, without rest; 0: any number of pairs.
-template <class Chunk, Rounding rounding, bool interleaved, int chunks>
-void rows_of(const RowsToRotate& rows) noexcept {
-  using Stored = typename Chunk::Stored;
-  // A constant number leaves no loops over a row.
-  const std::int64_t num_pairs = chunks == 0 ? rows.format.num_pairs : chunks * Chunk::pairs(interleaved);
-  const std::int64_t sin_begins = padded<Chunk>(rows.format);
-  const auto* x = static_cast<const Stored*>(rows.x);
-  auto* out = static_cast<typename Chunk::Written*>(rows.out);
-  const auto* cos = static_cast<const typename Chunk::Lane*>(rows.arranged);
-  constexpr auto line = static_cast<std::int64_t>(64 / sizeof(Stored));
-  auto ahead = reinterpret_cast<std::uintptr_t>(x) + static_cast<std::uintptr_t>(rows.ahead.first);
-  for (std::int64_t i = 0; i < rows.num_rows; ++i) {
-    if (rows.ahead.first != 0) {
-      auto at = ahead;
-      for (std::int64_t channel = 0; channel < 2 * num_pairs; channel += line) {
-        // NOLINTNEXTLINE(performance-no-int-to-ptr): it may lie beyond the tensor, where no pointer may point
-        hwy::Prefetch(reinterpret_cast<const Stored*>(at));
-        at += static_cast<std::uintptr_t>(rows.ahead.line_step);
-      }
-      ahead += static_cast<std::uintptr_t>(rows.ahead.row_step);
-    }
-    if constexpr (interleaved) row_of_neighbours<Chunk, rounding>(num_pairs, x, cos, cos + sin_begins, out);
-    else row_of_halves<Chunk, rounding>(num_pairs, x, cos, cos + sin_begins, out);
-    x += rows.x_step;
-    out += rows.out_step;
-    cos += rows.arranged_step;
+/// `num_lines` of them, `step` apart. They may lie beyond the tensor, where no pointer may point.
+HWY_INLINE void fetch_lines(std::uintptr_t first, std::int64_t num_lines, std::int64_t step) {
+  for (std::int64_t i = 0; i < num_lines; ++i) {
+    // NOLINTNEXTLINE(performance-no-int-to-ptr)
+    hwy::Prefetch(reinterpret_cast<const std::uint8_t*>(first + static_cast<std::uintptr_t>(i * step)));
   }
 }
 
+/// Whether cos and sin of a whole row stay in registers, while rows share them.
+template <class Chunk, int chunks>
+constexpr bool are_held = chunks > 0 && chunks * sizeof(typename Chunk::Angles) <=
+                                            (HWY_TARGET <= HWY_AVX3 ? 16 : 8) * sizeof(Vec<typename Chunk::Lane>);
+
+/// `chunks`: of a row, without rest; 0: any number of pairs.
+template <class Chunk, Rounding rounding, bool interleaved, int chunks>
+void rows_of(const RowsToRotate& rows) noexcept {
+  using Lane = typename Chunk::Lane;
+  // A constant number leaves no loops over a row.
+  const std::int64_t chunk = Chunk::pairs(interleaved), num_pairs = chunks == 0 ? rows.format.num_pairs : chunks * chunk;
+  const std::int64_t sin_begins = padded<Chunk>(rows.format);
+  const std::int64_t row_bytes = 2 * num_pairs * static_cast<std::int64_t>(sizeof(typename Chunk::Stored));
+  const std::int64_t lines = rows.ahead.first == 0 ? 0 : (row_bytes + 63) / 64;
+  const std::int64_t alike = rows.arranged_step == 0 ? rows.num_rows : 1;
+  for (std::int64_t group = 0; group < rows.num_groups; ++group) {
+    const auto* x = static_cast<const typename Chunk::Stored*>(rows.x) + group * rows.group_step.x;
+    auto* out = static_cast<typename Chunk::Written*>(rows.out) + group * rows.group_step.out;
+    const auto* cos = static_cast<const Lane*>(rows.arranged) + group * rows.group_step.arranged;
+    auto ahead = reinterpret_cast<std::uintptr_t>(x) + static_cast<std::uintptr_t>(rows.ahead.first);
+    for (std::int64_t first = 0; first < rows.num_rows; first += alike, cos += rows.arranged_step) {
+      typename Chunk::Angles held[std::max(chunks, 1)];
+      if constexpr (are_held<Chunk, chunks>) {
+        unroll<chunks>([&](auto i) ROTARY_LAMBDA { held[i] = {cos + i * chunk, cos + sin_begins + i * chunk}; });
+      }
+      for (std::int64_t i = 0; i < alike; ++i) {
+        fetch_lines(ahead, lines, rows.ahead.line_step);
+        if constexpr (are_held<Chunk, chunks>) {
+          unroll<chunks>([&](auto j) ROTARY_LAMBDA {
+            chunk_of_row<Chunk, rounding, interleaved>(num_pairs, j * chunk, x, held[j], out);
+          });
+        } else {
+          row_of<Chunk, rounding, interleaved>(num_pairs, x, cos, cos + sin_begins, out);
+        }
+        ahead += static_cast<std::uintptr_t>(rows.ahead.row_step);
+        x += rows.x_step;
+        out += rows.out_step;
+      }
+    }
+  }
+}
+
+/// Short vectors make many chunks of a row, so that a loop over them costs little.
+constexpr bool has_long_vectors = hn::MaxLanes(Tag<float>()) > 4;
+
 template <class Chunk, Rounding rounding, bool interleaved>
 void rows_of_length(const RowsToRotate& rows) noexcept {
-  if constexpr (rounding == Rounding::fused) {
+  if constexpr (rounding == Rounding::fused && has_long_vectors) {
     if (rows.format.num_pairs == 2 * Chunk::pairs(interleaved)) return rows_of<Chunk, rounding, interleaved, 2>(rows);
     if (rows.format.num_pairs == 4 * Chunk::pairs(interleaved)) return rows_of<Chunk, rounding, interleaved, 4>(rows);
     if (rows.format.num_pairs == 8 * Chunk::pairs(interleaved)) return rows_of<Chunk, rounding, interleaved, 8>(rows);
@@ -361,28 +397,30 @@ void rows_with_rounding(const RowsToRotate& rows) noexcept {
   assert(false);
 }
 
+/// cos or sin of a token.
 template <class Chunk>
-void arrange_with(const PairFormat& format, const void* cos, const void* sin, void* arranged) noexcept {
+HWY_INLINE void arrange_row(const PairFormat& format, const typename Chunk::Lane* from, typename Chunk::Lane* to) {
   using Lane = typename Chunk::Lane;
   const std::int64_t chunk = Chunk::pairs(format.interleaved);
+  const bool is_arranged = from == to && !format.interleaved && std::is_same_v<typename Chunk::Stored, Lane>;
+  if (is_arranged) return std::fill(to + format.num_pairs, to + padded<Chunk>(format), Lane{0});
+  std::int64_t j = 0;
+  for (; j + chunk <= format.num_pairs; j += chunk) Chunk::arrange(format.interleaved, from + j, to + j);
+  if (const std::int64_t left = format.num_pairs - j; left > 0) {
+    HWY_ALIGN Lane rest[most_pairs<Chunk>] = {};
+    copy_to_buffer(from + j, left, rest);
+    Chunk::arrange(format.interleaved, rest, to + j);
+  }
+}
+
+template <class Chunk>
+void arrange_with(const PairFormat& format, const AnglesToArrange& angles, void* arranged) noexcept {
+  using Lane = typename Chunk::Lane;
+  const auto *cos = static_cast<const Lane*>(angles.cos), *sin = static_cast<const Lane*>(angles.sin);
   auto* to = static_cast<Lane*>(arranged);
-  for (const void* const source : {cos, sin}) {
-    const auto* from = static_cast<const Lane*>(source);
-    Lane* const end = to + padded<Chunk>(format);
-    const bool is_arranged = from == to && !format.interleaved && std::is_same_v<typename Chunk::Stored, Lane>;
-    if (is_arranged) {
-      std::fill(to + format.num_pairs, end, Lane{0});
-      to = end;
-      continue;
-    }
-    std::int64_t j = 0;
-    for (; j + chunk <= format.num_pairs; j += chunk) Chunk::arrange(format.interleaved, from + j, to + j);
-    if (const std::int64_t left = format.num_pairs - j; left > 0) {
-      HWY_ALIGN Lane rest[most_pairs<Chunk>] = {};
-      copy_to_buffer(from + j, left, rest);
-      Chunk::arrange(format.interleaved, rest, to + j);
-    }
-    to = end;
+  for (std::int64_t i = 0; i < angles.count; ++i, cos += angles.step, sin += angles.step, to += 2 * padded<Chunk>(format)) {
+    arrange_row<Chunk>(format, cos, to);
+    arrange_row<Chunk>(format, sin, to + padded<Chunk>(format));
   }
 }
 
@@ -397,12 +435,12 @@ std::int64_t arranged_size_kernel(const PairFormat& format) noexcept {
   }
 }
 
-void arrange_kernel(const PairFormat& format, const void* cos, const void* sin, void* arranged) noexcept {
+void arrange_kernel(const PairFormat& format, const AnglesToArrange& angles, void* arranged) noexcept {
   switch (format.dtype) {
-    case DType::f64: return arrange_with<Wide<double>>(format, cos, sin, arranged);
-    case DType::f16: return arrange_with<Float16>(format, cos, sin, arranged);
-    case DType::bf16: return arrange_with<Bfloat16>(format, cos, sin, arranged);
-    default: return arrange_with<Wide<float>>(format, cos, sin, arranged);
+    case DType::f64: return arrange_with<Wide<double>>(format, angles, arranged);
+    case DType::f16: return arrange_with<Float16>(format, angles, arranged);
+    case DType::bf16: return arrange_with<Bfloat16>(format, angles, arranged);
+    default: return arrange_with<Wide<float>>(format, angles, arranged);
   }
 }
 
@@ -429,8 +467,8 @@ namespace rotary {
 
 std::int64_t arranged_size(const PairFormat& format) noexcept { return ROTARY_KERNEL(arranged_size_kernel)(format); }
 
-void arrange(const PairFormat& format, const void* cos, const void* sin, void* arranged) noexcept {
-  ROTARY_KERNEL(arrange_kernel)(format, cos, sin, arranged);
+void arrange(const PairFormat& format, const AnglesToArrange& angles, void* arranged) noexcept {
+  ROTARY_KERNEL(arrange_kernel)(format, angles, arranged);
 }
 
 void rotate_rows(const RowsToRotate& rows) noexcept { ROTARY_KERNEL(rotate_rows_kernel)(rows); }

@@ -1,7 +1,7 @@
 // Turning the pairs of many rows by given cosines and sines: the inner loop of rotate.
 //
-// The rows of one tensor lie at a fixed step, the channels of a row side by side. One row of cos and sin serves all rows
-// (the heads of a token), or each row has its own (the tokens of a head). Arithmetic is in the lane type: double for
+// The rows of one tensor lie at a fixed step, the channels of a row side by side. One row of cos and sin serves all rows of a
+// group (the heads of a token), or each row has its own (the tokens of a head). Arithmetic is in the lane type: double for
 // float64, float for the others.
 #pragma once
 
@@ -32,9 +32,17 @@ struct PairFormat {
 /// How many lane values arranged cos and sin of one token take together.
 std::int64_t arranged_size(const PairFormat& format) noexcept;
 
-/// Brings cos and sin (num_pairs lane values each, in the order of the pairs) into the order of the kernel. They may lie where
-/// `arranged` has its first and its second half.
-void arrange(const PairFormat& format, const void* cos, const void* sin, void* arranged) noexcept;
+/// Of tokens: num_pairs lane values each, in the order of the pairs.
+struct AnglesToArrange {
+  const void* cos = nullptr;
+  const void* sin = nullptr;
+  std::int64_t count = 1;
+  std::int64_t step = 0;  ///< lane values from token to token
+};
+
+/// Brings cos and sin into the order of the kernel, arranged_size() from token to token. They may lie where `arranged` has the
+/// first and the second half of each token.
+void arrange(const PairFormat& format, const AnglesToArrange& angles, void* arranged) noexcept;
 
 /// What is fetched while rows are turned: with row i as many lines as it has itself, from x + first + i * row_step on, line_step
 /// apart. In bytes; a first of 0: nothing.
@@ -55,7 +63,11 @@ struct RowsToRotate {
   std::int64_t out_step = 0;
   const void* arranged = nullptr;
   std::int64_t arranged_step = 0;  ///< lane values from row to row; 0: all rows share cos and sin
-  LinesToFetch ahead = {};
+  LinesToFetch ahead = {};         ///< of each group
+  std::int64_t num_groups = 1;     ///< of so many rows each
+  struct {
+    std::int64_t x = 0, out = 0, arranged = 0;
+  } group_step = {};  ///< from group to group, counted like the steps from row to row
 };
 
 /// float32 rows take any rounding, float64 ones none of the last two; 16-bit ones are fused, or rounded to their own dtype.

@@ -188,46 +188,47 @@ void rotate_in_memory(const TensorToRotate& tensor, const Plan& plan, const Pair
   const std::int64_t size = bit_size(x.dtype()) / 8, row_bytes = 2 * plan.format.num_pairs * size;
   const std::int64_t slice = map.from_pairs.front().first, slice_end = slice + 2 * plan.format.num_pairs;
   const std::int64_t x_token = x.stride(block.token_axis), out_token = out.stride(block.token_axis);
+  const std::int64_t x_head = x.stride('H'), out_head = out.stride('H');
 
-  RowsToRotate rows{.format = plan.format, .rounding = plan.rounding};
-  const auto at = [&](std::int64_t token, std::int64_t head) {
-    rows.x = address(x, row_of(x, block.batch_row, block.first + token, head, block.token_axis) + slice);
-    rows.out = address(out, row_of(out, block.batch_row, block.first + token, head, block.token_axis) + slice);
+  RowsToRotate rows{.format = plan.format, .rounding = plan.rounding, .arranged = block.arranged};
+  const auto begin_at = [&](std::int64_t head) {
+    rows.x = address(x, row_of(x, block.batch_row, block.first, head, block.token_axis) + slice);
+    rows.out = address(out, row_of(out, block.batch_row, block.first, head, block.token_axis) + slice);
   };
+  begin_at(0);
   const std::int64_t step = block.token_step == 0 ? step_through_all(tensor, block.token_axis, block.count) : 0;
   if (step > 0) {
     rows.num_rows = heads * block.count;
     rows.x_step = rows.out_step = step;
-    rows.arranged = block.arranged;
     if (block.length > 1) rows.ahead = rows_further_on(row_bytes, step * size);
-    at(0, 0);
     rotate_rows(rows);
-  } else if (block.count == 1 ||
-             std::abs(x_token) >= std::abs(x.stride('H'))) {  // memory runs through the heads of a token
+  } else if (block.count == 1 || std::abs(x_token) >= std::abs(x_head)) {  // memory runs through the heads of a token
     rows.num_rows = heads;
-    if (heads > 1) {  // a stride along one head may be any number
-      rows.x_step = x.stride('H');
-      rows.out_step = out.stride('H');
+    if (heads > 1) {  // a stride along one head, or one token, may be any number
+      rows.x_step = x_head;
+      rows.out_step = out_head;
     }
-    if (block.length > 1) rows.ahead = heads_further_on(x_token * size, heads, row_bytes, rows.x_step * size);
-    for (std::int64_t token = 0; token < block.count; ++token) {
-      at(token, 0);
-      rows.arranged = block.arranged + token * block.token_step;
-      rotate_rows(rows);
+    if (block.length > 1) {
+      rows.ahead = heads_further_on(x_token * size, heads, row_bytes, rows.x_step * size);
+      rows.num_groups = block.count;
+      rows.group_step = {.x = x_token, .out = out_token, .arranged = block.token_step};
     }
+    rotate_rows(rows);
   } else {  // memory runs through the tokens of a head
     rows.num_rows = block.count;
     rows.x_step = x_token;
     rows.out_step = out_token;
-    rows.arranged = block.arranged;
     rows.arranged_step = block.token_step;
-    for (std::int64_t head = 0; head < heads; ++head) {
-      at(0, head);
-      // Next come the same tokens of the next head, or the next tokens of the first.
-      const std::int64_t next = head + 1 < heads ? x.stride('H') : block.count * x_token - head * x.stride('H');
-      rows.ahead = rows_elsewhere(next * size, block.count, row_bytes, x_token * size);
-      rotate_rows(rows);
-    }
+    rows.num_groups = heads - 1;
+    rows.group_step = {.x = x_head, .out = out_head};
+    rows.ahead = rows_elsewhere(x_head * size, block.count, row_bytes, x_token * size);
+    rotate_rows(rows);
+    // After the last head come the next tokens of the first.
+    begin_at(heads - 1);
+    rows.num_groups = 1;
+    const std::int64_t next = block.count * x_token - (heads - 1) * x_head;
+    rows.ahead = rows_elsewhere(next * size, block.count, row_bytes, x_token * size);
+    rotate_rows(rows);
   }
 
   if (in_place(tensor) || (slice == 0 && slice_end == x.size('D'))) return;
@@ -304,33 +305,46 @@ std::unique_ptr<double[]> steps_for(const Tokens& tokens, const TokenAngles& ang
   return numbers;
 }
 
+/// cos and sin of some of the `count` tokens from `there` on, arranged at `to`. Returns of how many.
+std::int64_t read_some(const TokenAngles& angles, const Plan& plan, const Block<float>& block, std::int64_t there,
+                       std::int64_t count, float* to) {
+  const std::int64_t half = block.arranged_step / 2;
+  const TokenAngles::TableRows rows = angles.table_rows(block.batch_row, there, count);
+  for (std::int64_t i = 0; i < rows.count; ++i) {
+    const AnglesToArrange row{rows.table->cos(rows.first + i), rows.table->sin(rows.first + i)};
+    arrange(plan.format, row, to + i * block.arranged_step);
+  }
+  if (rows.count > 0) return rows.count;
+  AngleSteps made{.numbers = block.steps, .are_made = true};
+  const std::int64_t length =
+      angles.read_run(block.batch_row, there, std::min(angle_run, count), made, to, to + half, block.arranged_step);
+  arrange(plan.format, {to, to + half, length, block.arranged_step}, to);
+  return length;
+}
+
+std::int64_t read_some(const TokenAngles& angles, const Plan& plan, const Block<double>& block, std::int64_t there,
+                       std::int64_t, double* to) {
+  const std::int64_t half = block.arranged_step / 2;
+  angles.read(block.batch_row, there, to, to + half);
+  arrange(plan.format, {to, to + half}, to);
+  return 1;
+}
+
 /// cos and sin of the tokens of a block.
 template <class Lane>
 void read_arranged(const TokenAngles& angles, const Plan& plan, const Block<Lane>& block) {
-  const std::int64_t half = block.arranged_step / 2;
   const std::int64_t count = block.token_step == 0 ? 1 : block.count;
-  std::int64_t token = 0;
-  while (token < count) {
+  for (std::int64_t token = 0; token < count;) {
     const std::int64_t there = block.first + token;
-    Lane* next = block.arranged + token * block.arranged_step;
-    if (token > 0 && angles.are_equal(block.batch_row, there - 1, there)) {  // as in a shift
-      std::copy_n(next - block.arranged_step, block.arranged_step, next);
+    Lane* const to = block.arranged + token * block.arranged_step;
+    if (token > 0 && angles.repeats(block.batch_row, there)) {  // as in a shift
+      std::copy_n(to - block.arranged_step, block.arranged_step, to);
       ++token;
       continue;
     }
-    std::int64_t length = 1;
-    if constexpr (std::is_same_v<Lane, float>) {
-      const std::int64_t most = std::min(angle_run, count - token);
-      AngleSteps made{.numbers = block.steps, .are_made = true};
-      length = angles.read_run(block.batch_row, there, most, made, next, next + half, block.arranged_step);
-    } else {
-      angles.read(block.batch_row, there, next, next + half);
-    }
+    const std::int64_t length = read_some(angles, plan, block, there, count - token, to);
+    round_to(plan.table_dtype, to, length * block.arranged_step);
     token += length;
-    for (; length > 0; --length, next += block.arranged_step) {
-      arrange(plan.format, next, next + half, next);
-      round_to(plan.table_dtype, next, block.arranged_step);
-    }
   }
 }
 

@@ -88,6 +88,10 @@ void TokenAngles::check_table(const char* operation, const Positions& positions,
   }
   const auto first = static_cast<double>(table_->first_position());
   const double end = first + static_cast<double>(table_->num_rows());
+  if (positions_->is_counted()) {  // by whole numbers
+    const PositionRange range = positions_->range(tokens);
+    if (range.lowest >= first && range.highest < end) return;
+  }
   double position[max_position_axes];
   for (std::int64_t b = 0; b < tokens.batch; ++b) {
     for (std::int64_t s = 0; s < tokens.length; ++s) {
@@ -101,12 +105,21 @@ void TokenAngles::check_table(const char* operation, const Positions& positions,
   }
 }
 
-bool TokenAngles::are_equal(std::int64_t row, std::int64_t token, std::int64_t other) const noexcept {
-  if (!positions_) return token == other;
+bool TokenAngles::repeats(std::int64_t row, std::int64_t token) const noexcept {
+  if (token == 0 || !positions_ || positions_->is_counted()) return false;
   double position[max_position_axes], others[max_position_axes];
   positions_->read(row, token, position);
-  positions_->read(row, other, others);
+  positions_->read(row, token - 1, others);
   return std::equal(position, position + rotation_.num_axes(), others);
+}
+
+TokenAngles::TableRows TokenAngles::table_rows(std::int64_t row, std::int64_t first, std::int64_t count) const noexcept {
+  if (table_ == nullptr || factor_ != 1 || sign_ < 0 || rotation_.num_axes() != 1) return {};
+  if (table_->per_token()) return {table_, row * table_row_stride_ + first, count};
+  double position = 0;
+  positions_->read(row, first, &position);
+  const std::int64_t index = static_cast<std::int64_t>(position) - table_->first_position();
+  return {table_, index, positions_->count_on(row, first, count)};
 }
 
 template <class T>

@@ -30,8 +30,8 @@ class TokenAngles {
   const Rotation& rotation() const noexcept { return rotation_; }
   Precision precision() const noexcept { return precision_; }
 
-  /// Whether two tokens stand at the same position, and so have the same cos and sin.
-  bool are_equal(std::int64_t row, std::int64_t token, std::int64_t other) const noexcept;
+  /// Whether a token was given the position of the one before it, and so has its cos and sin.
+  bool repeats(std::int64_t row, std::int64_t token) const noexcept;
 
   /// Whether all do, because one position was given for all: as in a shift.
   bool are_all_equal() const noexcept { return positions_ && positions_->are_all_equal(); }
@@ -41,6 +41,14 @@ class TokenAngles {
   /// factor rounds them once more.
   template <class T>
   void read(std::int64_t row, std::int64_t token, T* cos, T* sin) const noexcept;
+
+  /// The row of a table that has cos and sin of a token as read() would give them, and those of the next ones in the rows after
+  /// it: how many, of the `count` tokens from `first` on. None of them where a table says nothing of the kind.
+  struct TableRows {
+    const AngleTable* table = nullptr;
+    std::int64_t first = 0, count = 0;
+  };
+  TableRows table_rows(std::int64_t row, std::int64_t first, std::int64_t count) const noexcept;
 
   /// How many of the `count` <= angle_run tokens from `first` on are cheaper together, where there are steps; at least one.
   std::int64_t run_length(std::int64_t row, std::int64_t first, std::int64_t count) const noexcept;
