@@ -38,45 +38,46 @@ HWY_INLINE void load_bf16_pairs(const std::uint16_t* from, F& even, F& odd) {
 // Rounded: the upper half of every word is the bfloat16; the lower half is left over. Without a branch for NaN: the payload of
 // one that comes from bfloat16 operands, or from an invalid operation, has zeros below, so that nothing carries.
 
-#if HWY_TARGET == HWY_AVX3
-
 HWY_INLINE W up_by_half(F value) { return hn::Add(hn::BitCast(Words(), value), hn::Set(Words(), 0x8000)); }
 
 /// After up_by_half(), what was in the middle has gone up, and goes back if that made it odd.
 HWY_INLINE W middles_to_even(W up) {
+#if HWY_TARGET == HWY_AVX3
   const __mmask16 was_middle = _mm512_testn_epi32_mask(up.raw, hn::Set(Words(), 0xffff).raw);
   return W{_mm512_mask_and_epi32(up.raw, was_middle, up.raw, hn::Set(Words(), 0xfffeffffu).raw)};
+#else
+  const auto was_middle = hn::Eq(hn::And(up, hn::Set(Words(), 0xffff)), hn::Zero(Words()));
+  return hn::AndNot(hn::IfThenElseZero(was_middle, hn::Set(Words(), 0x10000)), up);
+#endif
 }
 
 HWY_INLINE W round_up_to_bf16(F value) { return middles_to_even(up_by_half(value)); }
 
+/// Whether none was in the middle, by the least of all lower halves; what that has above does not matter.
+HWY_INLINE bool has_no_middle(W least) {
+#if HWY_TARGET == HWY_AVX3
+  return hn::AllTrue(Words(), hn::TestBit(least, hn::Set(Words(), 0xffff)));  // any of these bits
+#elif HWY_TARGET == HWY_AVX2
+  return (_mm256_movemask_epi8(_mm256_cmpeq_epi16(least.raw, _mm256_setzero_si256())) & 0x33333333) == 0;
+#else
+  return hn::AllFalse(Words(), hn::Eq(hn::And(least, hn::Set(Words(), 0xffff)), hn::Zero(Words())));
+#endif
+}
+
 /// Of several at once: all are looked at together, as hardly ever one is in the middle.
 template <int count>
 HWY_INLINE void round_up_to_bf16(const F (&values)[count], W (&rounded)[count]) {
-  const hn::Repartition<std::uint16_t, Words> halves;
   for (int i = 0; i < count; ++i) rounded[i] = up_by_half(values[i]);
-  W least = rounded[0];  // of the lower halves; what it has above does not matter
+#if HWY_TARGET != HWY_SCALAR
+  const hn::Repartition<std::uint16_t, Words> halves;
+  W least = rounded[0];
   for (int i = 1; i < count; ++i) {
     least = hn::BitCast(Words(), hn::Min(hn::BitCast(halves, least), hn::BitCast(halves, rounded[i])));
   }
-  if (HWY_LIKELY(hn::AllTrue(Words(), hn::TestBit(least, hn::Set(Words(), 0xffff))))) return;  // any of these bits
+  if (HWY_LIKELY(has_no_middle(least))) return;
+#endif
   for (int i = 0; i < count; ++i) rounded[i] = middles_to_even(rounded[i]);
 }
-
-#else
-
-HWY_INLINE W round_up_to_bf16(F value) {
-  const W bits = hn::BitCast(Words(), value);
-  const W last_kept = hn::And(hn::ShiftRight<16>(bits), hn::Set(Words(), 1));
-  return hn::Add(hn::Add(bits, hn::Set(Words(), 0x7fff)), last_kept);
-}
-
-template <int count>
-HWY_INLINE void round_up_to_bf16(const F (&values)[count], W (&rounded)[count]) {
-  for (int i = 0; i < count; ++i) rounded[i] = round_up_to_bf16(values[i]);
-}
-
-#endif
 
 HWY_INLINE F round_to_bf16(F value) {
   return hn::BitCast(Floats(), hn::And(round_up_to_bf16(value), hn::Set(Words(), 0xffff0000u)));
@@ -84,7 +85,12 @@ HWY_INLINE F round_to_bf16(F value) {
 
 /// What load_bf16_pairs() reads.
 HWY_INLINE void store_rounded_pairs(W even, W odd, std::uint16_t* to) {
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_SCALAR
   const W both = hn::OrAnd(hn::ShiftRight<16>(even), odd, hn::Set(Words(), 0xffff0000u));
+#else
+  const hn::Repartition<std::uint16_t, Words> halves;
+  const W both = hn::BitCast(Words(), hn::OddEven(hn::BitCast(halves, odd), hn::BitCast(halves, hn::ShiftRight<16>(even))));
+#endif
   hn::StoreU(both, Words(), reinterpret_cast<std::uint32_t*>(to));
 }
 
