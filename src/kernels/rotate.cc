@@ -62,6 +62,15 @@ HWY_INLINE Members<Lane> turn(Members<Lane> x, Vec<Lane> c, Vec<Lane> s) {
   }
 }
 
+/// The same for pairs that lie side by side: u and v of each in both of its lanes, c beside s, and -s beside c.
+template <Rounding rounding, class Lane>
+HWY_INLINE Vec<Lane> turn_neighbours(Members<Lane> x, Vec<Lane> cs, Vec<Lane> sc) {
+  const auto by_v = hn::Mul(x.v, sc);
+  if constexpr (rounding == Rounding::fused) return hn::MulAdd(x.u, cs, by_v);
+  else if constexpr (rounding == Rounding::always_fused) return fused_multiply_add<Lane>(x.u, cs, by_v);
+  else return rounded<rounding, Lane>(hn::Add(rounded<rounding, Lane>(hn::Mul(x.u, cs)), rounded<rounding, Lane>(by_v)));
+}
+
 // ---- chunks: the pairs that are turned at once, per dtype and layout ----
 //
 // `pairs` of them; `arrange` orders cos or sin of one chunk; `half` and `interleaved` turn one chunk.
@@ -115,14 +124,28 @@ struct Wide {
   }
 };
 
+struct TwoCosSin {
+  CosSin<float> first, second;
+
+  TwoCosSin() = default;
+  HWY_INLINE TwoCosSin(const float* cos, const float* sin)
+      : first(cos, sin), second(cos + lanes<float>(), sin + lanes<float>()) {}
+};
+
+/// Neighbours stay where they are: sorting them takes the port that converts them. So cos and sin come as turn_neighbours()
+/// wants them.
 struct Float16 {
   using Lane = float;
   using Stored = std::uint16_t;
   using Written = std::uint16_t;
   using Angles = CosSin<float>;
   static std::int64_t pairs(bool) noexcept { return lanes<float>(); }
-  static HWY_INLINE void arrange(bool interleaved, const float* from, float* to) {
-    Wide<float>::arrange(interleaved, from, to);
+  static HWY_INLINE void arrange(bool, const float* from, float* to) { Wide<float>::arrange(false, from, to); }
+  static HWY_INLINE void arrange_neighbours(const float* cos, const float* sin, float* cs, float* sc) {
+    const Tag<float> d;
+    const auto c = hn::LoadU(d, cos), s = hn::LoadU(d, sin);
+    hn::StoreInterleaved2(c, s, d, cs);
+    hn::StoreInterleaved2(hn::Neg(s), c, d, sc);
   }
   template <Rounding rounding>
   static HWY_INLINE void half(const Stored* u, const Stored* v, const Angles& angles, Stored* out_u, Stored* out_v) {
@@ -131,11 +154,15 @@ struct Float16 {
     float16s::store_f16(turned.v, out_v);
   }
   template <Rounding rounding>
-  static HWY_INLINE void interleaved(const Stored* x, const Angles& angles, Stored* out) {
-    const auto members = zip<float>({float16s::load_f16(x), float16s::load_f16(x + lanes<float>())});
-    const auto turned = zip<float>(turn<rounding, float>(members, angles.c, angles.s));
-    float16s::store_f16(turned.u, out);
-    float16s::store_f16(turned.v, out + lanes<float>());
+  static HWY_INLINE void interleaved(const Stored* x, const TwoCosSin& angles, Stored* out) {
+    const auto first = float16s::load_f16(x), second = float16s::load_f16(x + lanes<float>());
+#if HWY_TARGET == HWY_SCALAR
+    const Members<float> a{first, second}, b = a;
+#else
+    const Members<float> a{hn::DupEven(first), hn::DupOdd(first)}, b{hn::DupEven(second), hn::DupOdd(second)};
+#endif
+    float16s::store_f16(turn_neighbours<rounding, float>(a, angles.first.c, angles.first.s), out);
+    float16s::store_f16(turn_neighbours<rounding, float>(b, angles.second.c, angles.second.s), out + lanes<float>());
   }
 };
 
@@ -144,13 +171,7 @@ struct Bfloat16 {
   using Lane = float;
   using Stored = std::uint16_t;
   using Written = std::uint16_t;
-  struct Angles {
-    CosSin<float> first, second;
-
-    Angles() = default;
-    HWY_INLINE Angles(const float* cos, const float* sin)
-        : first(cos, sin), second(cos + lanes<float>(), sin + lanes<float>()) {}
-  };
+  using Angles = TwoCosSin;
   static std::int64_t pairs(bool) noexcept { return 2 * lanes<float>(); }
   static HWY_INLINE void arrange(bool interleaved, const float* from, float* to) {
     const Tag<float> d;
@@ -213,6 +234,15 @@ struct Widened {
 
 // ---- rows ----
 
+template <class Chunk, bool interleaved>
+constexpr bool turns_neighbours = interleaved&& std::is_same_v<Chunk, Float16>;
+template <class Chunk, bool interleaved>
+using Angles = std::conditional_t<turns_neighbours<Chunk, interleaved>, TwoCosSin, typename Chunk::Angles>;
+
+/// How many values stand for the cosine of a pair, and as many for its sine.
+template <class Chunk, bool interleaved>
+constexpr std::int64_t values_per_pair = turns_neighbours<Chunk, interleaved> ? 2 : 1;
+
 template <class Chunk>
 constexpr std::int64_t most_pairs = 2 * static_cast<std::int64_t>(hn::MaxLanes(Tag<typename Chunk::Lane>()));
 
@@ -254,7 +284,7 @@ constexpr bool has_shorter_vectors = HWY_TARGET != HWY_SCALAR&& std::is_same_v<C
 /// The chunk of a row that begins with pair j.
 template <class Chunk, Rounding rounding, bool interleaved>
 HWY_INLINE void chunk_of_row(std::int64_t num_pairs, std::int64_t j, const typename Chunk::Stored* x,
-                             const typename Chunk::Angles& angles, typename Chunk::Written* out) {
+                             const Angles<Chunk, interleaved>& angles, typename Chunk::Written* out) {
   if constexpr (interleaved) Chunk::template interleaved<rounding>(x + 2 * j, angles, out + 2 * j);
   else Chunk::template half<rounding>(x + j, x + num_pairs + j, angles, out + j, out + num_pairs + j);
 }
@@ -262,7 +292,7 @@ HWY_INLINE void chunk_of_row(std::int64_t num_pairs, std::int64_t j, const typen
 /// What is left over from pair j on.
 template <class Chunk, Rounding rounding, bool interleaved>
 HWY_INLINE void rest_of_row(std::int64_t num_pairs, std::int64_t j, const typename Chunk::Stored* x,
-                            const typename Chunk::Angles& angles, typename Chunk::Written* out) {
+                            const Angles<Chunk, interleaved>& angles, typename Chunk::Written* out) {
   HWY_ALIGN typename Chunk::Stored rest[2 * most_pairs<Chunk>] = {};
   HWY_ALIGN typename Chunk::Written turned[2 * most_pairs<Chunk>];
   const std::int64_t left = num_pairs - j;
@@ -284,24 +314,25 @@ HWY_INLINE void rest_of_row(std::int64_t num_pairs, std::int64_t j, const typena
 template <class Chunk, Rounding rounding, bool interleaved>
 HWY_INLINE void row_of(std::int64_t num_pairs, const typename Chunk::Stored* x, const typename Chunk::Lane* cos,
                        const typename Chunk::Lane* sin, typename Chunk::Written* out) {
+  constexpr std::int64_t values = values_per_pair<Chunk, interleaved>;
   const std::int64_t chunk = Chunk::pairs(interleaved);
   std::int64_t j = 0;
   for (; j + chunk <= num_pairs; j += chunk) {
-    chunk_of_row<Chunk, rounding, interleaved>(num_pairs, j, x, {cos + j, sin + j}, out);
+    chunk_of_row<Chunk, rounding, interleaved>(num_pairs, j, x, {cos + j * values, sin + j * values}, out);
   }
   if constexpr (!interleaved && has_shorter_vectors<Chunk> && rounding == Rounding::fused) {
     if (j + chunk / 2 == num_pairs) {  // not before a rest: cos and sin are filled up to whole chunks alone
       return Chunk::half_of_fewer(x + j, x + num_pairs + j, cos + j, sin + j, out + j, out + num_pairs + j);
     }
   }
-  if (j < num_pairs) rest_of_row<Chunk, rounding, interleaved>(num_pairs, j, x, {cos + j, sin + j}, out);
+  if (j < num_pairs) rest_of_row<Chunk, rounding, interleaved>(num_pairs, j, x, {cos + j * values, sin + j * values}, out);
 }
 
 /// cos and sin are arranged one after the other, each filled up with zeros to whole chunks.
 template <class Chunk>
 std::int64_t padded(const PairFormat& format) noexcept {
-  const std::int64_t chunk = Chunk::pairs(format.interleaved);
-  return (format.num_pairs + chunk - 1) / chunk * chunk;
+  const std::int64_t chunk = Chunk::pairs(format.interleaved), chunks = (format.num_pairs + chunk - 1) / chunk;
+  return chunks * chunk * (format.interleaved ? values_per_pair<Chunk, true> : 1);
 }
 
 /// `num_lines` of them, `step` apart. They may lie beyond the tensor, where no pointer may point.
@@ -313,8 +344,8 @@ HWY_INLINE void fetch_lines(std::uintptr_t first, std::int64_t num_lines, std::i
 }
 
 /// Whether cos and sin of a whole row stay in registers, while rows share them.
-template <class Chunk, int chunks>
-constexpr bool are_held = chunks > 0 && chunks * sizeof(typename Chunk::Angles) <=
+template <class Chunk, bool interleaved, int chunks>
+constexpr bool are_held = chunks > 0 && chunks * sizeof(Angles<Chunk, interleaved>) <=
                                             (HWY_TARGET <= HWY_AVX3 ? 16 : 8) * sizeof(Vec<typename Chunk::Lane>);
 
 /// `chunks`: of a row, without rest; 0: any number of pairs.
@@ -333,13 +364,14 @@ void rows_of(const RowsToRotate& rows) noexcept {
     const auto* cos = static_cast<const Lane*>(rows.arranged) + group * rows.group_step.arranged;
     auto ahead = reinterpret_cast<std::uintptr_t>(x) + static_cast<std::uintptr_t>(rows.ahead.first);
     for (std::int64_t first = 0; first < rows.num_rows; first += alike, cos += rows.arranged_step) {
-      typename Chunk::Angles held[std::max(chunks, 1)];
-      if constexpr (are_held<Chunk, chunks>) {
-        unroll<chunks>([&](auto i) ROTARY_LAMBDA { held[i] = {cos + i * chunk, cos + sin_begins + i * chunk}; });
+      Angles<Chunk, interleaved> held[std::max(chunks, 1)];
+      if constexpr (are_held<Chunk, interleaved, chunks>) {
+        const std::int64_t values = chunk * values_per_pair<Chunk, interleaved>;
+        unroll<chunks>([&](auto i) ROTARY_LAMBDA { held[i] = {cos + i * values, cos + sin_begins + i * values}; });
       }
       for (std::int64_t i = 0; i < alike; ++i) {
         fetch_lines(ahead, lines, rows.ahead.line_step);
-        if constexpr (are_held<Chunk, chunks>) {
+        if constexpr (are_held<Chunk, interleaved, chunks>) {
           unroll<chunks>([&](auto j) ROTARY_LAMBDA {
             chunk_of_row<Chunk, rounding, interleaved>(num_pairs, j * chunk, x, held[j], out);
           });
@@ -413,14 +445,35 @@ HWY_INLINE void arrange_row(const PairFormat& format, const typename Chunk::Lane
   }
 }
 
+/// cos and sin of a token, for turn_neighbours(). From the end on, as they may lie where they go.
+template <class Chunk>
+HWY_INLINE void arrange_neighbours(const PairFormat& format, const float* cos, const float* sin, float* cs, float* sc) {
+  const std::int64_t chunk = Chunk::pairs(true), rest = format.num_pairs % chunk;
+  std::int64_t j = format.num_pairs - rest;
+  if (rest > 0) {
+    HWY_ALIGN float rest_cos[most_pairs<Chunk>] = {}, rest_sin[most_pairs<Chunk>] = {};
+    copy_to_buffer(cos + j, rest, rest_cos);
+    copy_to_buffer(sin + j, rest, rest_sin);
+    Chunk::arrange_neighbours(rest_cos, rest_sin, cs + 2 * j, sc + 2 * j);
+  }
+  for (j -= chunk; j >= 0; j -= chunk) Chunk::arrange_neighbours(cos + j, sin + j, cs + 2 * j, sc + 2 * j);
+}
+
 template <class Chunk>
 void arrange_with(const PairFormat& format, const AnglesToArrange& angles, void* arranged) noexcept {
   using Lane = typename Chunk::Lane;
   const auto *cos = static_cast<const Lane*>(angles.cos), *sin = static_cast<const Lane*>(angles.sin);
   auto* to = static_cast<Lane*>(arranged);
   for (std::int64_t i = 0; i < angles.count; ++i, cos += angles.step, sin += angles.step, to += 2 * padded<Chunk>(format)) {
+    Lane* const second = to + padded<Chunk>(format);
+    if constexpr (turns_neighbours<Chunk, true>) {
+      if (format.interleaved) {
+        arrange_neighbours<Chunk>(format, cos, sin, to, second);
+        continue;
+      }
+    }
     arrange_row<Chunk>(format, cos, to);
-    arrange_row<Chunk>(format, sin, to + padded<Chunk>(format));
+    arrange_row<Chunk>(format, sin, second);
   }
 }
 
