@@ -1,7 +1,6 @@
 #include "attention/turned_rows.h"
 
 #include <algorithm>
-#include <functional>
 #include <type_traits>
 
 #include "kernels/angle_runs.h"
@@ -133,10 +132,7 @@ std::int64_t TurnedRows<T>::hold(std::int64_t batch, std::int64_t token, bool ba
     first_token_ = token;
     are_back_ = false;
   }
-  for (std::int64_t i = 0; back != are_back_ && i < num_at_hand_; ++i) {
-    T* const sin = arranged_ + i * arranged_step_ + half;
-    std::transform(sin, sin + half, sin, std::negate<T>());
-  }
+  if (back != are_back_) reverse(kernel_.format, num_at_hand_, arranged_);
   are_back_ = back;
   return first_token_ + num_at_hand_ - token;
 }

@@ -90,9 +90,13 @@ HWY_INLINE void map_and_turn_pairs(const PlaceOfPairs<T>& place, const T* cos, c
   Members<T> x{Function::template of<T>(hn::LoadU(d, place.x_u)), Function::template of<T>(hn::LoadU(d, place.x_v))};
   hn::StoreU(x.u, d, place.features_u);
   hn::StoreU(x.v, d, place.features_v);
-  if constexpr (interleaved) x = zip<T>(x);
-  x = turn_fused<T>(x, hn::LoadU(d, cos), hn::LoadU(d, sin));
-  if constexpr (interleaved) x = zip<T>(x);
+  if constexpr (interleaved) {
+    const SpreadPairs<T> pairs = spread<T>(x.u, x.v);
+    x.u = turn_spread_fused<T>(pairs.first, hn::LoadU(d, cos), hn::LoadU(d, sin));
+    x.v = turn_spread_fused<T>(pairs.second, hn::LoadU(d, cos + lanes<T>), hn::LoadU(d, sin + lanes<T>));
+  } else {
+    x = turn_fused<T>(x, hn::LoadU(d, cos), hn::LoadU(d, sin));
+  }
   hn::StoreU(x.u, d, place.turned_u);
   hn::StoreU(x.v, d, place.turned_v);
 }
@@ -117,15 +121,16 @@ HWY_INLINE void map_and_turn_rest(const PlaceOfPairs<T>& place, std::int64_t cou
 template <class Function, bool interleaved, class T>
 void map_and_turn_rows(const RowsToMapAndTurn<T>& rows) noexcept {
   const std::int64_t num_pairs = rows.num_pairs, second = interleaved ? lanes<T> : num_pairs;
+  const std::int64_t angles = interleaved ? 2 : 1;  // values that stand for the cosine of a pair, and for its sine
   for (std::int64_t i = 0; i < rows.rows; ++i) {
     const T* const x = rows.x + i * rows.x_step;
     T *const features = rows.features + i * 2 * num_pairs, *const turned = rows.turned + i * 2 * num_pairs;
-    const T *const cos = rows.arranged + i * rows.arranged_step, *const sin = cos + round_up(num_pairs, lanes<T>);
+    const T *const cos = rows.arranged + i * rows.arranged_step, *const sin = cos + angles * round_up(num_pairs, lanes<T>);
     for (std::int64_t j = 0; j < num_pairs; j += lanes<T>) {
       const std::int64_t u = interleaved ? 2 * j : j, v = u + second;
       const PlaceOfPairs<T> place{x + u, x + v, features + u, features + v, turned + u, turned + v};
-      if (j + lanes<T> <= num_pairs) map_and_turn_pairs<Function, interleaved>(place, cos + j, sin + j);
-      else map_and_turn_rest<Function, interleaved>(place, num_pairs - j, cos + j, sin + j);
+      if (j + lanes<T> <= num_pairs) map_and_turn_pairs<Function, interleaved>(place, cos + angles * j, sin + angles * j);
+      else map_and_turn_rest<Function, interleaved>(place, num_pairs - j, cos + angles * j, sin + angles * j);
     }
   }
 }

@@ -26,30 +26,27 @@ HWY_INLINE Members<Lane> turn_fused(Members<Lane> x, Vec<Lane> c, Vec<Lane> s) {
   return {hn::MulSub(x.u, c, hn::Mul(x.v, s)), hn::MulAdd(x.u, s, hn::Mul(x.v, c))};
 }
 
-// ---- pairs that lie interleaved ----
+// ---- pairs that lie side by side ----
 
-/// Sorts two vectors of interleaved pairs into members, and back. Within 128-bit blocks, so that it costs little: lane 2i
-/// of the result is pair i of the first vector, lane 2i + 1 pair i of the second.
+/// Two vectors of them, spread: u and v of each pair in both of its lanes.
 template <class Lane>
-HWY_INLINE Members<Lane> zip(Members<Lane> x) {
+struct SpreadPairs {
+  Members<Lane> first, second;
+};
+
+template <class Lane>
+HWY_INLINE SpreadPairs<Lane> spread(Vec<Lane> first, Vec<Lane> second) {
 #if HWY_TARGET == HWY_SCALAR
-  return x;
+  return {{first, second}, {first, second}};
 #else
-  const Tag<Lane> d;
-  if constexpr (sizeof(Lane) == 8) return {hn::InterleaveLower(d, x.u, x.v), hn::InterleaveUpper(d, x.u, x.v)};
-  else return {hn::OddEven(hn::DupEven(x.v), x.u), hn::OddEven(x.v, hn::DupOdd(x.u))};
+  return {{hn::DupEven(first), hn::DupOdd(first)}, {hn::DupEven(second), hn::DupOdd(second)}};
 #endif
 }
 
-/// Brings cos or sin of one vector of pairs into the order of zip().
+/// cs holds c beside s for each pair, sc -s beside c.
 template <class Lane>
-HWY_INLINE void arrange_for_zip(const Lane* from, Lane* to) {
-#if HWY_TARGET == HWY_SCALAR
-  *to = *from;
-#else
-  const hn::Half<Tag<Lane> > half;
-  hn::StoreInterleaved2(hn::LoadU(half, from), hn::LoadU(half, from + hn::Lanes(half)), half, to);
-#endif
+HWY_INLINE Vec<Lane> turn_spread_fused(Members<Lane> x, Vec<Lane> cs, Vec<Lane> sc) {
+  return hn::MulAdd(x.u, cs, hn::Mul(x.v, sc));
 }
 
 }  // namespace HWY_NAMESPACE

@@ -62,18 +62,18 @@ HWY_INLINE Members<Lane> turn(Members<Lane> x, Vec<Lane> c, Vec<Lane> s) {
   }
 }
 
-/// The same for pairs that lie side by side: u and v of each in both of its lanes, c beside s, and -s beside c.
+/// The same for pairs that lie side by side.
 template <Rounding rounding, class Lane>
-HWY_INLINE Vec<Lane> turn_neighbours(Members<Lane> x, Vec<Lane> cs, Vec<Lane> sc) {
+HWY_INLINE Vec<Lane> turn_spread(Members<Lane> x, Vec<Lane> cs, Vec<Lane> sc) {
+  if constexpr (rounding == Rounding::fused) return turn_spread_fused<Lane>(x, cs, sc);
   const auto by_v = hn::Mul(x.v, sc);
-  if constexpr (rounding == Rounding::fused) return hn::MulAdd(x.u, cs, by_v);
-  else if constexpr (rounding == Rounding::always_fused) return fused_multiply_add<Lane>(x.u, cs, by_v);
+  if constexpr (rounding == Rounding::always_fused) return fused_multiply_add<Lane>(x.u, cs, by_v);
   else return rounded<rounding, Lane>(hn::Add(rounded<rounding, Lane>(hn::Mul(x.u, cs)), rounded<rounding, Lane>(by_v)));
 }
 
 // ---- chunks: the pairs that are turned at once, per dtype and layout ----
 //
-// `pairs` of them; `arrange` orders cos or sin of one chunk; `half` and `interleaved` turn one chunk.
+// `pairs` of them; `half` and `interleaved` turn one chunk.
 
 template <class Lane>
 std::int64_t lanes() noexcept {
@@ -87,101 +87,85 @@ struct CosSin {
   CosSin() = default;
   HWY_INLINE CosSin(const T* cos, const T* sin) : c(hn::LoadU(Tag<T>(), cos)), s(hn::LoadU(Tag<T>(), sin)) {}
 };
-
-/// float32 and float64.
 template <class T>
-struct Wide {
-  using Lane = T;
-  using Stored = T;
-  using Written = T;
-  using Angles = CosSin<T>;
-  static std::int64_t pairs(bool) noexcept { return lanes<T>(); }
-  static HWY_INLINE void arrange(bool interleaved, const T* from, T* to) {
-    if (interleaved) arrange_for_zip(from, to);
-    else hn::StoreU(hn::LoadU(Tag<T>(), from), Tag<T>(), to);
-  }
-  template <Rounding rounding>
-  static HWY_INLINE void half(const T* u, const T* v, const Angles& angles, T* out_u, T* out_v) {
-    const Tag<T> d;
-    const auto turned = turn<rounding, T>({hn::LoadU(d, u), hn::LoadU(d, v)}, angles.c, angles.s);
-    hn::StoreU(turned.u, d, out_u);
-    hn::StoreU(turned.v, d, out_v);
-  }
-  /// Half as many pairs, fused.
-  static HWY_INLINE void half_of_fewer(const T* u, const T* v, const T* cos, const T* sin, T* out_u, T* out_v) {
-    const hn::Half<Tag<T>> d;
-    const auto x = hn::LoadU(d, u), y = hn::LoadU(d, v), c = hn::LoadU(d, cos), s = hn::LoadU(d, sin);
-    hn::StoreU(hn::MulSub(x, c, hn::Mul(y, s)), d, out_u);
-    hn::StoreU(hn::MulAdd(x, s, hn::Mul(y, c)), d, out_v);
-  }
-  template <Rounding rounding>
-  static HWY_INLINE void interleaved(const T* x, const Angles& angles, T* out) {
-    const Tag<T> d;
-    const auto members = zip<T>({hn::LoadU(d, x), hn::LoadU(d, x + lanes<T>())});
-    const auto turned = zip<T>(turn<rounding, T>(members, angles.c, angles.s));
-    hn::StoreU(turned.u, d, out);
-    hn::StoreU(turned.v, d, out + lanes<T>());
-  }
-};
-
 struct TwoCosSin {
-  CosSin<float> first, second;
+  CosSin<T> first, second;
 
   TwoCosSin() = default;
-  HWY_INLINE TwoCosSin(const float* cos, const float* sin)
-      : first(cos, sin), second(cos + lanes<float>(), sin + lanes<float>()) {}
+  HWY_INLINE TwoCosSin(const T* cos, const T* sin) : first(cos, sin), second(cos + lanes<T>(), sin + lanes<T>()) {}
 };
 
-/// Neighbours stay where they are: sorting them takes the port that converts them. So cos and sin come as turn_neighbours()
-/// wants them.
-struct Float16 {
+/// How elements reach lanes, and lanes elements.
+template <class T>
+struct AsTheyAre {
+  using Lane = T;
+  using Element = T;
+  static HWY_INLINE Vec<T> load(const T* from) { return hn::LoadU(Tag<T>(), from); }
+  static HWY_INLINE void store(Vec<T> value, T* to) { hn::StoreU(value, Tag<T>(), to); }
+};
+struct StoredFloat16 {
   using Lane = float;
-  using Stored = std::uint16_t;
-  using Written = std::uint16_t;
-  using Angles = CosSin<float>;
-  static std::int64_t pairs(bool) noexcept { return lanes<float>(); }
-  static HWY_INLINE void arrange(bool, const float* from, float* to) { Wide<float>::arrange(false, from, to); }
-  static HWY_INLINE void arrange_neighbours(const float* cos, const float* sin, float* cs, float* sc) {
-    const Tag<float> d;
-    const auto c = hn::LoadU(d, cos), s = hn::LoadU(d, sin);
-    hn::StoreInterleaved2(c, s, d, cs);
-    hn::StoreInterleaved2(hn::Neg(s), c, d, sc);
+  using Element = std::uint16_t;
+  static HWY_INLINE Vec<float> load(const std::uint16_t* from) { return float16s::load_f16(from); }
+  static HWY_INLINE void store(Vec<float> value, std::uint16_t* to) { float16s::store_f16(value, to); }
+};
+struct StoredBfloat16 {
+  using Lane = float;
+  using Element = std::uint16_t;
+  static HWY_INLINE Vec<float> load(const std::uint16_t* from) { return float16s::load_bf16(from); }
+};
+
+/// A vector of first members and one of second ones, or two vectors of pairs that lie side by side.
+template <class From, class To>
+struct Vectors {
+  using Lane = typename From::Lane;
+  using Stored = typename From::Element;
+  using Written = typename To::Element;
+  template <bool interleaved>
+  using Angles = std::conditional_t<interleaved, TwoCosSin<Lane>, CosSin<Lane>>;
+  static std::int64_t pairs() noexcept { return lanes<Lane>(); }
+
+  template <Rounding rounding>
+  static HWY_INLINE void half(const Stored* u, const Stored* v, const CosSin<Lane>& angles, Written* out_u,
+                              Written* out_v) {
+    const auto turned = turn<rounding, Lane>({From::load(u), From::load(v)}, angles.c, angles.s);
+    To::store(turned.u, out_u);
+    To::store(turned.v, out_v);
   }
   template <Rounding rounding>
-  static HWY_INLINE void half(const Stored* u, const Stored* v, const Angles& angles, Stored* out_u, Stored* out_v) {
-    const auto turned = turn<rounding, float>({float16s::load_f16(u), float16s::load_f16(v)}, angles.c, angles.s);
-    float16s::store_f16(turned.u, out_u);
-    float16s::store_f16(turned.v, out_v);
-  }
-  template <Rounding rounding>
-  static HWY_INLINE void interleaved(const Stored* x, const TwoCosSin& angles, Stored* out) {
-    const auto first = float16s::load_f16(x), second = float16s::load_f16(x + lanes<float>());
-#if HWY_TARGET == HWY_SCALAR
-    const Members<float> a{first, second}, b = a;
-#else
-    const Members<float> a{hn::DupEven(first), hn::DupOdd(first)}, b{hn::DupEven(second), hn::DupOdd(second)};
-#endif
-    float16s::store_f16(turn_neighbours<rounding, float>(a, angles.first.c, angles.first.s), out);
-    float16s::store_f16(turn_neighbours<rounding, float>(b, angles.second.c, angles.second.s), out + lanes<float>());
+  static HWY_INLINE void interleaved(const Stored* x, const TwoCosSin<Lane>& angles, Written* out) {
+    const auto pairs = spread<Lane>(From::load(x), From::load(x + lanes<Lane>()));
+    To::store(turn_spread<rounding, Lane>(pairs.first, angles.first.c, angles.first.s), out);
+    To::store(turn_spread<rounding, Lane>(pairs.second, angles.second.c, angles.second.s), out + lanes<Lane>());
   }
 };
+
+template <class T>
+using Wide = Vectors<AsTheyAre<T>, AsTheyAre<T>>;
+using Float16 = Vectors<StoredFloat16, StoredFloat16>;
+template <class From>
+using Widened = Vectors<From, AsTheyAre<float>>;
+
+/// Half as many pairs as vectors have lanes, fused.
+template <class T>
+HWY_INLINE void half_of_fewer(const T* u, const T* v, const T* cos, const T* sin, T* out_u, T* out_v) {
+  const hn::Half<Tag<T>> d;
+  const auto x = hn::LoadU(d, u), y = hn::LoadU(d, v), c = hn::LoadU(d, cos), s = hn::LoadU(d, sin);
+  hn::StoreU(hn::MulSub(x, c, hn::Mul(y, s)), d, out_u);
+  hn::StoreU(hn::MulAdd(x, s, hn::Mul(y, c)), d, out_v);
+}
 
 /// A word holds two elements: an interleaved pair, or two neighbours of a half. A chunk has two vectors of words.
 struct Bfloat16 {
   using Lane = float;
   using Stored = std::uint16_t;
   using Written = std::uint16_t;
-  using Angles = TwoCosSin;
-  static std::int64_t pairs(bool) noexcept { return 2 * lanes<float>(); }
-  static HWY_INLINE void arrange(bool interleaved, const float* from, float* to) {
-    const Tag<float> d;
-    Vec<float> first = hn::LoadU(d, from), second = hn::LoadU(d, from + lanes<float>());
-    if (!interleaved) hn::LoadInterleaved2(d, from, first, second);
-    hn::StoreU(first, d, to);
-    hn::StoreU(second, d, to + lanes<float>());
-  }
+  template <bool interleaved>
+  using Angles = TwoCosSin<float>;
+  static std::int64_t pairs() noexcept { return 2 * lanes<float>(); }
   template <Rounding rounding>
-  static HWY_INLINE void half(const Stored* u, const Stored* v, const Angles& angles, Stored* out_u, Stored* out_v) {
+  static HWY_INLINE void half(const Stored* u, const Stored* v, const TwoCosSin<float>& angles, Stored* out_u,
+                              Stored* out_v) {
     Members<float> even, odd;
     float16s::load_bf16_pairs(u, even.u, odd.u);
     float16s::load_bf16_pairs(v, even.v, odd.v);
@@ -193,7 +177,7 @@ struct Bfloat16 {
     float16s::store_rounded_pairs(rounded[2], rounded[3], out_v);
   }
   template <Rounding rounding>
-  static HWY_INLINE void interleaved(const Stored* x, const Angles& angles, Stored* out) {
+  static HWY_INLINE void interleaved(const Stored* x, const TwoCosSin<float>& angles, Stored* out) {
     const std::int64_t words = 2 * lanes<float>();
     Members<float> first, second;
     float16s::load_bf16_pairs(x, first.u, first.v);
@@ -207,41 +191,22 @@ struct Bfloat16 {
   }
 };
 
-/// From 16 bits to float32: `load` widens.
-template <float16s::F (*load)(const std::uint16_t*)>
-struct Widened {
-  using Lane = float;
-  using Stored = std::uint16_t;
-  using Written = float;
-  using Angles = CosSin<float>;
-  static std::int64_t pairs(bool interleaved) noexcept { return Wide<float>::pairs(interleaved); }
-  template <Rounding rounding>
-  static HWY_INLINE void half(const Stored* u, const Stored* v, const Angles& angles, float* out_u, float* out_v) {
-    const Tag<float> d;
-    const auto turned = turn<rounding, float>({load(u), load(v)}, angles.c, angles.s);
-    hn::StoreU(turned.u, d, out_u);
-    hn::StoreU(turned.v, d, out_v);
-  }
-  template <Rounding rounding>
-  static HWY_INLINE void interleaved(const Stored* x, const Angles& angles, float* out) {
-    const Tag<float> d;
-    const auto members = zip<float>({load(x), load(x + lanes<float>())});
-    const auto turned = zip<float>(turn<rounding, float>(members, angles.c, angles.s));
-    hn::StoreU(turned.u, d, out);
-    hn::StoreU(turned.v, d, out + lanes<float>());
-  }
-};
-
 // ---- rows ----
 
 template <class Chunk, bool interleaved>
-constexpr bool turns_neighbours = interleaved&& std::is_same_v<Chunk, Float16>;
-template <class Chunk, bool interleaved>
-using Angles = std::conditional_t<turns_neighbours<Chunk, interleaved>, TwoCosSin, typename Chunk::Angles>;
+using Angles = typename Chunk::template Angles<interleaved>;
+
+/// Whether pairs are turned as spread() has them.
+template <class Chunk>
+constexpr bool are_spread(bool interleaved) noexcept {
+  return interleaved && !std::is_same_v<Chunk, Bfloat16>;
+}
 
 /// How many values stand for the cosine of a pair, and as many for its sine.
-template <class Chunk, bool interleaved>
-constexpr std::int64_t values_per_pair = turns_neighbours<Chunk, interleaved> ? 2 : 1;
+template <class Chunk>
+constexpr std::int64_t values_per_pair(bool interleaved) noexcept {
+  return are_spread<Chunk>(interleaved) ? 2 : 1;
+}
 
 template <class Chunk>
 constexpr std::int64_t most_pairs = 2 * static_cast<std::int64_t>(hn::MaxLanes(Tag<typename Chunk::Lane>()));
@@ -314,15 +279,15 @@ HWY_INLINE void rest_of_row(std::int64_t num_pairs, std::int64_t j, const typena
 template <class Chunk, Rounding rounding, bool interleaved>
 HWY_INLINE void row_of(std::int64_t num_pairs, const typename Chunk::Stored* x, const typename Chunk::Lane* cos,
                        const typename Chunk::Lane* sin, typename Chunk::Written* out) {
-  constexpr std::int64_t values = values_per_pair<Chunk, interleaved>;
-  const std::int64_t chunk = Chunk::pairs(interleaved);
+  constexpr std::int64_t values = values_per_pair<Chunk>(interleaved);
+  const std::int64_t chunk = Chunk::pairs();
   std::int64_t j = 0;
   for (; j + chunk <= num_pairs; j += chunk) {
     chunk_of_row<Chunk, rounding, interleaved>(num_pairs, j, x, {cos + j * values, sin + j * values}, out);
   }
   if constexpr (!interleaved && has_shorter_vectors<Chunk> && rounding == Rounding::fused) {
     if (j + chunk / 2 == num_pairs) {  // not before a rest: cos and sin are filled up to whole chunks alone
-      return Chunk::half_of_fewer(x + j, x + num_pairs + j, cos + j, sin + j, out + j, out + num_pairs + j);
+      return half_of_fewer(x + j, x + num_pairs + j, cos + j, sin + j, out + j, out + num_pairs + j);
     }
   }
   if (j < num_pairs) rest_of_row<Chunk, rounding, interleaved>(num_pairs, j, x, {cos + j * values, sin + j * values}, out);
@@ -331,8 +296,8 @@ HWY_INLINE void row_of(std::int64_t num_pairs, const typename Chunk::Stored* x, 
 /// cos and sin are arranged one after the other, each filled up with zeros to whole chunks.
 template <class Chunk>
 std::int64_t padded(const PairFormat& format) noexcept {
-  const std::int64_t chunk = Chunk::pairs(format.interleaved), chunks = (format.num_pairs + chunk - 1) / chunk;
-  return chunks * chunk * (format.interleaved ? values_per_pair<Chunk, true> : 1);
+  const std::int64_t chunk = Chunk::pairs(), chunks = (format.num_pairs + chunk - 1) / chunk;
+  return chunks * chunk * values_per_pair<Chunk>(format.interleaved);
 }
 
 /// `num_lines` of them, `step` apart. They may lie beyond the tensor, where no pointer may point.
@@ -353,7 +318,7 @@ template <class Chunk, Rounding rounding, bool interleaved, int chunks>
 void rows_of(const RowsToRotate& rows) noexcept {
   using Lane = typename Chunk::Lane;
   // A constant number leaves no loops over a row.
-  const std::int64_t chunk = Chunk::pairs(interleaved), num_pairs = chunks == 0 ? rows.format.num_pairs : chunks * chunk;
+  const std::int64_t chunk = Chunk::pairs(), num_pairs = chunks == 0 ? rows.format.num_pairs : chunks * chunk;
   const std::int64_t sin_begins = padded<Chunk>(rows.format);
   const std::int64_t row_bytes = 2 * num_pairs * static_cast<std::int64_t>(sizeof(typename Chunk::Stored));
   const std::int64_t lines = rows.ahead.first == 0 ? 0 : (row_bytes + 63) / 64;
@@ -366,7 +331,7 @@ void rows_of(const RowsToRotate& rows) noexcept {
     for (std::int64_t first = 0; first < rows.num_rows; first += alike, cos += rows.arranged_step) {
       Angles<Chunk, interleaved> held[std::max(chunks, 1)];
       if constexpr (are_held<Chunk, interleaved, chunks>) {
-        const std::int64_t values = chunk * values_per_pair<Chunk, interleaved>;
+        const std::int64_t values = chunk * values_per_pair<Chunk>(interleaved);
         unroll<chunks>([&](auto i) ROTARY_LAMBDA { held[i] = {cos + i * values, cos + sin_begins + i * values}; });
       }
       for (std::int64_t i = 0; i < alike; ++i) {
@@ -392,9 +357,9 @@ constexpr bool has_long_vectors = hn::MaxLanes(Tag<float>()) > 4;
 template <class Chunk, Rounding rounding, bool interleaved>
 void rows_of_length(const RowsToRotate& rows) noexcept {
   if constexpr (rounding == Rounding::fused && has_long_vectors) {
-    if (rows.format.num_pairs == 2 * Chunk::pairs(interleaved)) return rows_of<Chunk, rounding, interleaved, 2>(rows);
-    if (rows.format.num_pairs == 4 * Chunk::pairs(interleaved)) return rows_of<Chunk, rounding, interleaved, 4>(rows);
-    if (rows.format.num_pairs == 8 * Chunk::pairs(interleaved)) return rows_of<Chunk, rounding, interleaved, 8>(rows);
+    if (rows.format.num_pairs == 2 * Chunk::pairs()) return rows_of<Chunk, rounding, interleaved, 2>(rows);
+    if (rows.format.num_pairs == 4 * Chunk::pairs()) return rows_of<Chunk, rounding, interleaved, 4>(rows);
+    if (rows.format.num_pairs == 8 * Chunk::pairs()) return rows_of<Chunk, rounding, interleaved, 8>(rows);
   }
   rows_of<Chunk, rounding, interleaved, 0>(rows);
 }
@@ -429,51 +394,88 @@ void rows_with_rounding(const RowsToRotate& rows) noexcept {
   assert(false);
 }
 
+/// cos or sin of a chunk, where u and v lie apart.
+template <class Chunk>
+HWY_INLINE void arrange_chunk(bool interleaved, const typename Chunk::Lane* from, typename Chunk::Lane* to) {
+  const Tag<typename Chunk::Lane> d;
+  auto first = hn::LoadU(d, from);
+  if constexpr (std::is_same_v<Chunk, Bfloat16>) {
+    auto second = hn::LoadU(d, from + lanes<float>());
+    if (!interleaved) hn::LoadInterleaved2(d, from, first, second);
+    hn::StoreU(second, d, to + lanes<float>());
+  }
+  hn::StoreU(first, d, to);
+}
+
 /// cos or sin of a token.
 template <class Chunk>
 HWY_INLINE void arrange_row(const PairFormat& format, const typename Chunk::Lane* from, typename Chunk::Lane* to) {
   using Lane = typename Chunk::Lane;
-  const std::int64_t chunk = Chunk::pairs(format.interleaved);
-  const bool is_arranged = from == to && !format.interleaved && std::is_same_v<typename Chunk::Stored, Lane>;
+  const std::int64_t chunk = Chunk::pairs();
+  const bool is_arranged = from == to && !std::is_same_v<Chunk, Bfloat16>;
   if (is_arranged) return std::fill(to + format.num_pairs, to + padded<Chunk>(format), Lane{0});
   std::int64_t j = 0;
-  for (; j + chunk <= format.num_pairs; j += chunk) Chunk::arrange(format.interleaved, from + j, to + j);
+  for (; j + chunk <= format.num_pairs; j += chunk) arrange_chunk<Chunk>(format.interleaved, from + j, to + j);
   if (const std::int64_t left = format.num_pairs - j; left > 0) {
     HWY_ALIGN Lane rest[most_pairs<Chunk>] = {};
     copy_to_buffer(from + j, left, rest);
-    Chunk::arrange(format.interleaved, rest, to + j);
+    arrange_chunk<Chunk>(format.interleaved, rest, to + j);
   }
 }
 
-/// cos and sin of a token, for turn_neighbours(). From the end on, as they may lie where they go.
+template <class Lane>
+HWY_INLINE void arrange_spread_chunk(const Lane* cos, const Lane* sin, Lane* cs, Lane* sc) {
+  const Tag<Lane> d;
+  const auto c = hn::LoadU(d, cos), s = hn::LoadU(d, sin);
+  hn::StoreInterleaved2(c, s, d, cs);
+  hn::StoreInterleaved2(hn::Neg(s), c, d, sc);
+}
+
+/// cos and sin of a token, for turn_spread(). From the end on, as they may lie where they go.
 template <class Chunk>
-HWY_INLINE void arrange_neighbours(const PairFormat& format, const float* cos, const float* sin, float* cs, float* sc) {
-  const std::int64_t chunk = Chunk::pairs(true), rest = format.num_pairs % chunk;
+HWY_INLINE void arrange_spread(const PairFormat& format, const typename Chunk::Lane* cos, const typename Chunk::Lane* sin,
+                               typename Chunk::Lane* cs, typename Chunk::Lane* sc) {
+  const std::int64_t chunk = Chunk::pairs(), rest = format.num_pairs % chunk;
   std::int64_t j = format.num_pairs - rest;
   if (rest > 0) {
-    HWY_ALIGN float rest_cos[most_pairs<Chunk>] = {}, rest_sin[most_pairs<Chunk>] = {};
+    HWY_ALIGN typename Chunk::Lane rest_cos[most_pairs<Chunk>] = {}, rest_sin[most_pairs<Chunk>] = {};
     copy_to_buffer(cos + j, rest, rest_cos);
     copy_to_buffer(sin + j, rest, rest_sin);
-    Chunk::arrange_neighbours(rest_cos, rest_sin, cs + 2 * j, sc + 2 * j);
+    arrange_spread_chunk(rest_cos, rest_sin, cs + 2 * j, sc + 2 * j);
   }
-  for (j -= chunk; j >= 0; j -= chunk) Chunk::arrange_neighbours(cos + j, sin + j, cs + 2 * j, sc + 2 * j);
+  for (j -= chunk; j >= 0; j -= chunk) arrange_spread_chunk(cos + j, sin + j, cs + 2 * j, sc + 2 * j);
 }
 
 template <class Chunk>
 void arrange_with(const PairFormat& format, const AnglesToArrange& angles, void* arranged) noexcept {
   using Lane = typename Chunk::Lane;
   const auto *cos = static_cast<const Lane*>(angles.cos), *sin = static_cast<const Lane*>(angles.sin);
+  const std::int64_t half = padded<Chunk>(format);
   auto* to = static_cast<Lane*>(arranged);
-  for (std::int64_t i = 0; i < angles.count; ++i, cos += angles.step, sin += angles.step, to += 2 * padded<Chunk>(format)) {
-    Lane* const second = to + padded<Chunk>(format);
-    if constexpr (turns_neighbours<Chunk, true>) {
-      if (format.interleaved) {
-        arrange_neighbours<Chunk>(format, cos, sin, to, second);
-        continue;
-      }
+  for (std::int64_t i = 0; i < angles.count; ++i, cos += angles.step, sin += angles.step, to += 2 * half) {
+    if (are_spread<Chunk>(format.interleaved)) {
+      arrange_spread<Chunk>(format, cos, sin, to, to + half);
+    } else {
+      arrange_row<Chunk>(format, cos, to);
+      arrange_row<Chunk>(format, sin, to + half);
     }
-    arrange_row<Chunk>(format, cos, to);
-    arrange_row<Chunk>(format, sin, second);
+  }
+}
+
+template <class Chunk>
+void reverse_with(const PairFormat& format, std::int64_t count, void* arranged) noexcept {
+  const std::int64_t half = padded<Chunk>(format);
+  auto* at = static_cast<typename Chunk::Lane*>(arranged);
+  for (std::int64_t i = 0; i < count; ++i, at += 2 * half) {
+    auto* const second = at + half;
+    if (are_spread<Chunk>(format.interleaved)) {
+      for (std::int64_t j = 0; j < half; j += 2) {
+        at[j + 1] = -at[j + 1];
+        second[j] = -second[j];
+      }
+    } else {
+      for (std::int64_t j = 0; j < half; ++j) second[j] = -second[j];
+    }
   }
 }
 
@@ -497,6 +499,12 @@ void arrange_kernel(const PairFormat& format, const AnglesToArrange& angles, voi
   }
 }
 
+void reverse_kernel(const PairFormat& format, std::int64_t count, void* arranged) noexcept {
+  assert(format.dtype != DType::bf16);
+  if (format.dtype == DType::f64) reverse_with<Wide<double>>(format, count, arranged);
+  else reverse_with<Wide<float>>(format, count, arranged);
+}
+
 void rotate_rows_kernel(const RowsToRotate& rows) noexcept {
   switch (rows.format.dtype) {
     case DType::f64: return rows_with_rounding<Wide<double>>(rows);
@@ -505,8 +513,8 @@ void rotate_rows_kernel(const RowsToRotate& rows) noexcept {
     default: break;
   }
   switch (rows.widened_from) {
-    case DType::f16: return rows_in_layout<Widened<float16s::load_f16>, Rounding::fused>(rows);
-    case DType::bf16: return rows_in_layout<Widened<float16s::load_bf16>, Rounding::fused>(rows);
+    case DType::f16: return rows_in_layout<Widened<StoredFloat16>, Rounding::fused>(rows);
+    case DType::bf16: return rows_in_layout<Widened<StoredBfloat16>, Rounding::fused>(rows);
     default: return rows_with_rounding<Wide<float>>(rows);
   }
 }
@@ -522,6 +530,10 @@ std::int64_t arranged_size(const PairFormat& format) noexcept { return ROTARY_KE
 
 void arrange(const PairFormat& format, const AnglesToArrange& angles, void* arranged) noexcept {
   ROTARY_KERNEL(arrange_kernel)(format, angles, arranged);
+}
+
+void reverse(const PairFormat& format, std::int64_t count, void* arranged) noexcept {
+  ROTARY_KERNEL(reverse_kernel)(format, count, arranged);
 }
 
 void rotate_rows(const RowsToRotate& rows) noexcept { ROTARY_KERNEL(rotate_rows_kernel)(rows); }

@@ -44,6 +44,9 @@ struct AnglesToArrange {
 /// first and the second half of each token.
 void arrange(const PairFormat& format, const AnglesToArrange& angles, void* arranged) noexcept;
 
+/// Turns them around: as if every sine had been given with the other sign. Not bfloat16.
+void reverse(const PairFormat& format, std::int64_t count, void* arranged) noexcept;
+
 /// What is fetched while rows are turned: with row i as many lines as it has itself, from x + first + i * row_step on, line_step
 /// apart. In bytes; a first of 0: nothing.
 struct LinesToFetch {
