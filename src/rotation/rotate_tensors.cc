@@ -130,6 +130,8 @@ void copy_channels(const TensorToRotate& tensor, std::int64_t x_row, std::int64_
 
 // ---- blocks of tokens ----
 
+char token_axis(const Tokens& tokens) noexcept { return tokens.packed ? 'T' : 'S'; }
+
 /// Some tokens of one batch row, with their cos and sin in the order of the kernel.
 template <class Lane>
 struct Block {
@@ -152,6 +154,11 @@ std::int64_t step_through_all(const TensorToRotate& tensor, char token_axis, std
   if (tensor.out.stride(token_axis) != token || tensor.out.stride('H') != head) return 0;
   if (heads == 1 || head == count * token) return token;
   return count == 1 || token == heads * head ? head : 0;
+}
+
+/// Whether memory runs through the heads of a token, not through the tokens of a head.
+bool has_heads_inside(const ConstTensorView& x, char token_axis) noexcept {
+  return std::abs(x.stride(token_axis)) >= std::abs(x.stride('H'));
 }
 
 // Several places at a time come faster from memory than as many lines one after the other.
@@ -202,7 +209,7 @@ void rotate_in_memory(const TensorToRotate& tensor, const Plan& plan, const Pair
     rows.x_step = rows.out_step = step;
     if (block.length > 1) rows.ahead = rows_further_on(row_bytes, step * size);
     rotate_rows(rows);
-  } else if (block.count == 1 || std::abs(x_token) >= std::abs(x_head)) {  // memory runs through the heads of a token
+  } else if (block.count == 1 || has_heads_inside(x, block.token_axis)) {
     rows.num_rows = heads;
     if (heads > 1) {  // a stride along one head, or one token, may be any number
       rows.x_step = x_head;
@@ -214,19 +221,21 @@ void rotate_in_memory(const TensorToRotate& tensor, const Plan& plan, const Pair
       rows.group_step = {.x = x_token, .out = out_token, .arranged = block.token_step};
     }
     rotate_rows(rows);
-  } else {  // memory runs through the tokens of a head
+  } else {
     rows.num_rows = block.count;
     rows.x_step = x_token;
     rows.out_step = out_token;
     rows.arranged_step = block.token_step;
-    rows.num_groups = heads - 1;
-    rows.group_step = {.x = x_head, .out = out_head};
-    rows.ahead = rows_elsewhere(x_head * size, block.count, row_bytes, x_token * size);
-    rotate_rows(rows);
+    if (heads > 1) {
+      rows.num_groups = heads - 1;
+      rows.group_step = {.x = x_head, .out = out_head};
+      rows.ahead = rows_elsewhere(x_head * size, block.count, row_bytes, x_token * size);
+      rotate_rows(rows);
+      begin_at(heads - 1);
+    }
     // After the last head come the next tokens of the first.
-    begin_at(heads - 1);
     rows.num_groups = 1;
-    const std::int64_t next = block.count * x_token - (heads - 1) * x_head;
+    const std::int64_t next = block.count * x_token - (heads > 1 ? (heads - 1) * x_head : 0);
     rows.ahead = rows_elsewhere(next * size, block.count, row_bytes, x_token * size);
     rotate_rows(rows);
   }
@@ -284,14 +293,15 @@ void round_to(DType dtype, Lane* values, std::int64_t count) noexcept {
   if (dtype == DType::f16) std::transform(values, values + count, values, [](Lane x) { return to_float(to_float16(x)); });
 }
 
-/// Tokens per block: what is turned together, and its cos and sin, stay in the first-level cache. Tokens that turn alike need
-/// not: a block is what one thread takes at once.
-std::int64_t block_length(const TensorToRotate& tensor, std::int64_t arranged_bytes, bool are_alike,
-                          std::int64_t num_tokens) {
-  if (num_tokens <= 1) return 1;
-  const std::int64_t row_bytes = tensor.x.size('D') * (bit_size(tensor.x.dtype()) / 8);
-  if (are_alike) return std::clamp<std::int64_t>((64 << 10) / row_bytes, 1, num_tokens);
-  return std::clamp<std::int64_t>(std::min((8 << 10) / row_bytes, (16 << 10) / arranged_bytes), 1, num_tokens);
+/// Tokens per block: their cos and sin stay in the first-level cache, beside the rows of a head that they turn one after the
+/// other. Tokens that turn alike need not: a block is what one thread takes at once.
+std::int64_t block_length(const ConstTensorView& x, std::int64_t arranged_bytes, bool are_alike, const Tokens& tokens) {
+  if (tokens.length <= 1) return 1;
+  const std::int64_t row_bytes = x.size('D') * (bit_size(x.dtype()) / 8);
+  if (are_alike) return std::clamp<std::int64_t>((64 << 10) / row_bytes, 1, tokens.length);
+  std::int64_t most = (16 << 10) / arranged_bytes;
+  if (!has_heads_inside(x, token_axis(tokens))) most = std::min(most, (8 << 10) / row_bytes);
+  return std::clamp<std::int64_t>(most, 1, tokens.length);
 }
 
 /// What all tasks make runs of tokens from, if there are enough tokens and the first ones stand in a run.
@@ -356,7 +366,7 @@ void rotate_alike(std::span<const TensorToRotate> tensors, const Plan& plan, con
   const std::int64_t arranged_step = arranged_size(plan.format);
   const bool are_alike = angles.are_all_equal();
   const std::int64_t most =
-      block_length(tensors[0], arranged_step * static_cast<std::int64_t>(sizeof(Lane)), are_alike, tokens.length);
+      block_length(tensors[0].x, arranged_step * static_cast<std::int64_t>(sizeof(Lane)), are_alike, tokens);
   const std::int64_t rows_of_angles = are_alike ? 1 : most, token_step = are_alike ? 0 : arranged_step;
   const std::int64_t blocks = most == 1 ? tokens.length : (tokens.length + most - 1) / most;
   const std::unique_ptr<double[]> steps = std::is_same_v<Lane, float> ? steps_for(tokens, angles) : nullptr;
@@ -369,7 +379,7 @@ void rotate_alike(std::span<const TensorToRotate> tensors, const Plan& plan, con
     const std::int64_t row = tokens.batch == 1 ? 0 : task / blocks;
     const std::int64_t first = (task - row * blocks) * most;
     const std::int64_t length = std::min(most, tokens.length - first);
-    const Block<Lane> block{row,         first,    length,        tokens.length, tokens.packed ? 'T' : 'S',
+    const Block<Lane> block{row,         first,    length,        tokens.length, token_axis(tokens),
                             steps.get(), arranged, arranged_step, token_step,    gathered};
     read_arranged(angles, plan, block);
     for (const TensorToRotate& tensor : tensors) {
