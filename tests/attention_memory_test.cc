@@ -100,10 +100,12 @@ TEST(AttentionMemory, WorkspaceOfLongerSequencesServesShorterOnesUpToABound) {
     ThreadPool pool(threads);
     for (const std::int64_t width : {64, 128}) {
       const std::int64_t bound = threads << 20;
+      const Rotation rotation(
+          {.head_dim = width, .pairing_in = Pairing::half, .inv_freq = default_frequencies(10000, width).inv_freq});
       const auto bytes = [&](std::int64_t length) {
         const ConstTensorView same(row, DType::f32, "SD", {length, width}, {0, 1});
         return attention_workspace_bytes(same, same, same, TensorView(out.data(), "SD", {length, width}),
-                                         {.executor = &pool});
+                                         {.rotation = &rotation, .executor = &pool});
       };
       std::int64_t shorter = 0;
       for (const std::int64_t length : {2, 17, 64, 400, 512, 600, 700, 1024, 1600, 2048, 4096, 8192, 50000}) {

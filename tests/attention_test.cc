@@ -7,6 +7,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -657,6 +658,29 @@ TEST(Attention, IsTheSameOnAnyNumberOfThreads) {
         EXPECT_EQ(c.lse.values(), lse) << threads << " threads, " << window_left;
       }
     }
+  }
+}
+
+TEST(Attention, HasTheSameBitsWhetherQueriesAndKeysShareTheirAnglesOrNot) {
+  const std::int64_t length = 250;
+  ThreadPool pool(2);  // several blocks of rows
+  std::vector<std::int64_t> counted(static_cast<std::size_t>(length));
+  std::iota(counted.begin(), counted.end(), 0);
+  const Rotation rotation = plain_rotation(20, 16);
+  for (const DType dtype : dtypes) {
+    Case c({.batch = 2, .num_q_heads = 6, .num_kv_heads = 3, .num_queries = length, .num_keys = length, .head_dim = 20},
+           dtype);
+    c.options.rotation = &rotation;
+    c.options.causal = Causal::top_left;
+    c.options.executor = &pool;
+    const std::vector<double> shared = attended(c);
+    c.options.q_positions.position_ids = c.options.k_positions.position_ids =
+        ConstTensorView(counted.data(), DType::i64, "S", {length});
+    EXPECT_EQ(attended(c), shared) << name(dtype);
+    for (std::int64_t& position : counted) ++position;  // or nothing was turned
+    c.options.k_positions = {};
+    EXPECT_NE(attended(c), shared) << name(dtype);
+    for (std::int64_t& position : counted) --position;
   }
 }
 

@@ -14,6 +14,7 @@
 #include "attention/workspace.h"
 #include "base/parallel.h"
 #include "base/progress.h"
+#include "kernels/angle_runs.h"
 
 namespace rotary {
 namespace {
@@ -29,7 +30,7 @@ class AttentionTasks {
         worker_bytes_(QueryBlock<T>::num_bytes(p_, block_tiles_)) {
     num_tasks_ = num_tasks();
     num_workers_ = std::min(num_tasks_, concurrency(executor_));
-    keep_keys();
+    keep_more();
   }
 
   std::int64_t num_bytes() const noexcept {
@@ -67,6 +68,9 @@ class AttentionTasks {
   }
 
  private:
+  static constexpr std::int64_t most_bytes =
+      (1 << 20) - (1 << 14);  // of 1 MiB for a thread; the rest is for what all share
+
   struct Memory {
     AttentionSequence* sequences;
     std::atomic<std::int64_t>* blocks_left;  // of each KV head of each sequence
@@ -88,22 +92,37 @@ class AttentionTasks {
     return std::clamp(rows / (QueryBlock<T>::tile_rows() * tasks_per_worker * workers), QueryBlock<T>::fewest_tiles, most);
   }
 
-  /// Where some sequence has several blocks and all its keys have room beside a few row tiles, they stay there from block to
-  /// block. Longer sequences ask for as much, so that their workspace serves shorter ones.
-  void keep_keys() noexcept {
-    constexpr std::int64_t row_tiles = 4, most_bytes = (1 << 20) - (1 << 14);  // of 1 MiB; the rest is for what all share
+  /// What does not change from block to block stays in the workspace as far as there is room: all keys, beside a few row
+  /// tiles, where some sequence has several blocks; and angles that queries and keys share. Longer sequences ask for as much,
+  /// so that their workspace serves shorter ones.
+  void keep_more() noexcept {
     std::int64_t most_keys = 0;
     for (std::int64_t n = 0; n < p_.num_sequences; ++n) {
       const AttentionSequence s = sequence_tokens(p_, n);
       if (num_blocks(s) > 1) most_keys = std::max(most_keys, s.num_keys);
     }
-    if (most_keys <= tile_keys) return;
-    const BlockTiles with_keys{row_tiles, (most_keys + tile_keys - 1) / tile_keys};
-    const std::int64_t num_bytes = QueryBlock<T>::num_bytes(p_, with_keys);
-    worker_bytes_ = std::max(worker_bytes_, std::min(num_bytes, most_bytes));
-    if (num_bytes > most_bytes) return;
-    block_tiles_ = with_keys;
+    const bool angles = p_.turn_alike && p_.num_keys >= fewest_tokens_for_runs;
+    const BlockTiles with_angles{block_tiles_.rows, 1, true};
+    if (angles) reserve(with_angles);
+    if (const std::int64_t key_tiles = (most_keys + tile_keys - 1) / tile_keys; key_tiles > 1) {
+      reserve({4, key_tiles, angles});
+      for (const bool keeps_angles : {angles, false}) {
+        for (const std::int64_t row_tiles : {4, 2}) {
+          if (keep({row_tiles, key_tiles, keeps_angles})) return;
+        }
+      }
+    }
+    if (angles) keep(with_angles);
+  }
+
+  void reserve(const BlockTiles& tiles) noexcept {
+    worker_bytes_ = std::max(worker_bytes_, std::min(QueryBlock<T>::num_bytes(p_, tiles), most_bytes));
+  }
+  bool keep(const BlockTiles& tiles) noexcept {
+    if (QueryBlock<T>::num_bytes(p_, tiles) > most_bytes) return false;
+    block_tiles_ = tiles;
     num_tasks_ = num_tasks();
+    return true;
   }
 
   std::int64_t block_rows() const noexcept { return block_tiles_.rows * QueryBlock<T>::tile_rows(); }

@@ -93,6 +93,8 @@ void resolve_positions(AttentionProblem& p, const AttentionNames& names) {
   p.q_angles.emplace(names.q_positions, rotation, row_per_token ? o.q_positions : q_positions, queries, angles);
   if (p.cached != nullptr) return;
   p.k_angles.emplace(names.k_positions, rotation, row_per_token ? o.k_positions : k_positions, keys, angles);
+  p.turn_alike = !p.is_packed() && queries == keys && !row_per_token && !says_something(o.q_positions) &&
+                 !says_something(o.k_positions);
 }
 
 /// The workspace overlaps nothing that is read or written. It nearly always lies elsewhere, which its bytes tell.

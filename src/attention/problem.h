@@ -45,6 +45,7 @@ struct AttentionProblem {
   std::int64_t num_q_heads, num_kv_heads, head_dim, value_dim;
   double scale;                                            // without temperatures
   std::optional<TokenAngles> q_angles, k_angles;           // none: nothing turns
+  bool turn_alike = false;                                 // both have as many tokens, at positions counted from 0
   std::optional<TokenPositions> q_positions, k_positions;  // where something beside the rotation counts positions
   const CachedSequences* cached;                           // nullptr, or what is read, turned already, in place of k and v
 

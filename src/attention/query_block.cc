@@ -36,6 +36,12 @@ const AttentionKernels<T>& kernels_for(const AttentionProblem& p) noexcept {
   return attention_kernels<T>();
 }
 
+template <class T>
+std::optional<KeptAngles<T>> keep_angles(const AttentionProblem& p, const BlockTiles& tiles, Arena& arena) {
+  if (!tiles.angles) return std::nullopt;
+  return KeptAngles<T>(*p.k_angles, p.num_keys, arena);
+}
+
 }  // namespace
 
 template <class T>
@@ -84,8 +90,9 @@ QueryBlock<T>::QueryBlock(const AttentionProblem& problem, const BlockTiles& til
       padded_value_dim_(round_up(problem.value_dim, kernels_.value_panel)),
       visible_(problem),
       added_(problem),
-      query_rows_(problem.q, problem.q_angles, arena, {.as_written = problem.cached != nullptr}),
-      key_rows_(problem.k, problem.k_angles, arena),
+      kept_angles_(keep_angles<T>(problem, tiles, arena)),
+      query_rows_(problem.q, problem.q_angles, arena, {.as_written = problem.cached != nullptr}, kept()),
+      key_rows_(problem.k, problem.k_angles, arena, {}, kept()),
       value_rows_(problem.v),
       out_rows_(problem.out),
       most_tiles_(tiles.rows),

@@ -15,9 +15,11 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 
 #include "attention/added_scores.h"
 #include "attention/arena.h"
+#include "attention/kept_angles.h"
 #include "attention/problem.h"
 #include "attention/sequences.h"
 #include "attention/tensor_rows.h"
@@ -27,9 +29,10 @@
 
 namespace rotary {
 
-/// How many row tiles a block has, and how many key tiles the workspace keeps.
+/// How many row tiles a block has, and what the workspace keeps: so many key tiles, and the angles of all tokens or not.
 struct BlockTiles {
   std::int64_t rows, keys;
+  bool angles = false;
 };
 
 /// The workspace of one thread, and what is done in it. T is float or double.
@@ -80,6 +83,7 @@ class QueryBlock {
   static RowTile take_tile(const AttentionProblem& problem, Arena& arena) noexcept;
   static KeyTile take_key_tile(const AttentionProblem& problem, Arena& arena) noexcept;
 
+  KeptAngles<T>* kept() noexcept { return kept_angles_ ? &*kept_angles_ : nullptr; }
   std::int64_t query(std::int64_t row) const noexcept { return row / heads_per_kv_head_; }
   std::int64_t end_of_query(std::int64_t row) const noexcept { return (query(row) + 1) * heads_per_kv_head_; }
   std::int64_t head(std::int64_t row) const noexcept { return kv_head_ * heads_per_kv_head_ + row % heads_per_kv_head_; }
@@ -113,6 +117,7 @@ class QueryBlock {
   std::int64_t heads_per_kv_head_, padded_value_dim_;
   VisibleKeys visible_;
   AddedScores added_;
+  std::optional<KeptAngles<T>> kept_angles_;
   TurnedRows<T> query_rows_, key_rows_;
   TensorRows<ConstTensorView> value_rows_;
   TensorRows<TensorView> out_rows_;

@@ -13,9 +13,7 @@ TurnedRows<T>::TurnedRows(const ConstTensorView& x, const std::optional<TokenAng
     : rows_(x), angles_(angles ? &*angles : nullptr), width_(x.size('D')), num_tokens_(x.size(x.has('T') ? 'T' : 'S')) {
   if (angles_ == nullptr) return;
   const Rotation& rotation = angles_->rotation();
-  kernel_.format = {.dtype = dtype_of<T>,
-                    .interleaved = rotation.pairing_in() == Pairing::interleaved,
-                    .num_pairs = rotation.num_pairs()};
+  kernel_.format = pair_format<T>(rotation);
   arranged_step_ = arranged_size(kernel_.format);
   in_runs_ = std::is_same_v<T, float> && options.in_runs && num_tokens_ >= fewest_tokens_for_runs;
   if (in_runs_) most_at_hand_ = angle_run;
@@ -31,8 +29,8 @@ void TurnedRows<T>::lay_out(Arena& arena) {
   if (angles_ == nullptr) return;
   num_at_hand_ = 0;
   const Rotation& rotation = angles_->rotation();
-  if (in_runs_) steps_.numbers = arena.take<double>(angle_steps_size(rotation.num_pairs()));
-  arranged_ = arena.take<T>(most_at_hand_ * arranged_step_);
+  if (in_runs_ && kept_ == nullptr) steps_.numbers = arena.take<double>(angle_steps_size(rotation.num_pairs()));
+  if (kept_ == nullptr) arranged_ = arena.take<T>(most_at_hand_ * arranged_step_);
   if (is_listed_ || moves_) in_order_ = arena.take<T>(width_);
   if (is_listed_) {
     pairs_first_ = arena.take<std::int64_t>(width_);
@@ -118,6 +116,7 @@ void TurnedRows<T>::turn_back(std::int64_t batch, std::int64_t token, std::int64
 template <class T>
 std::int64_t TurnedRows<T>::hold(std::int64_t batch, std::int64_t token, bool back) {
   if (angles_ == nullptr) return num_tokens_;
+  if (kept_ != nullptr) return hold_kept(token);
   const std::int64_t half = arranged_step_ / 2;
   if (batch != batch_ || token < first_token_ || token >= first_token_ + num_at_hand_) {
     num_at_hand_ = 1;
@@ -134,6 +133,16 @@ std::int64_t TurnedRows<T>::hold(std::int64_t batch, std::int64_t token, bool ba
   }
   if (back != are_back_) reverse(kernel_.format, num_at_hand_, arranged_);
   are_back_ = back;
+  return first_token_ + num_at_hand_ - token;
+}
+
+template <class T>
+std::int64_t TurnedRows<T>::hold_kept(std::int64_t token) noexcept {
+  if (token < first_token_ || token >= first_token_ + num_at_hand_) {
+    first_token_ = token / angle_run * angle_run;
+    num_at_hand_ = std::min(angle_run, num_tokens_ - first_token_);
+    arranged_ = kept_->run(token / angle_run);
+  }
   return first_token_ + num_at_hand_ - token;
 }
 

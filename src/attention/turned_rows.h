@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "attention/arena.h"
+#include "attention/kept_angles.h"
 #include "attention/tensor_rows.h"
 #include "kernels/rotate.h"
 #include "rotation/angles.h"
@@ -24,9 +25,11 @@ class TurnedRows {
  public:
   /// Without angles the rows are as they are. Refers to `x` and `angles`. It can do nothing before lay_out().
   TurnedRows(const ConstTensorView& x, const std::optional<TokenAngles>& angles, const TurnedRowsOptions& options = {});
+  /// With angles that are kept elsewhere, unless `kept` is nullptr.
   TurnedRows(const ConstTensorView& x, const std::optional<TokenAngles>& angles, Arena& arena,
-             const TurnedRowsOptions& options = {})
+             const TurnedRowsOptions& options = {}, KeptAngles<T>* kept = nullptr)
       : TurnedRows(x, angles, options) {
+    kept_ = kept;
     lay_out(arena);
   }
 
@@ -60,6 +63,7 @@ class TurnedRows {
 
   /// Has cos and sin of a token at hand, with the angle's sign or the other one. Returns how many are, from this token on.
   std::int64_t hold(std::int64_t batch, std::int64_t token, bool back);
+  std::int64_t hold_kept(std::int64_t token) noexcept;
   void load_rows(Along along, std::int64_t batch, std::int64_t token, std::int64_t head, std::int64_t count, T* rows,
                  std::int64_t step);
   /// By the angles at hand: the slice that turns.
@@ -72,6 +76,7 @@ class TurnedRows {
 
   TensorRows<ConstTensorView> rows_;
   const TokenAngles* angles_;
+  KeptAngles<T>* kept_ = nullptr;
   std::int64_t width_;
   std::int64_t num_tokens_, most_at_hand_ = 1;
   AngleSteps steps_;
