@@ -49,15 +49,15 @@ class KeptAngles {
   void read(std::int64_t run) noexcept {
     const std::int64_t end = std::min((run + 1) * angle_run, num_tokens_), half = step_ / 2;
     for (std::int64_t token = run * angle_run; token < end;) {
-      T* cos = rows_ + token * step_;
+      T* const cos = rows_ + token * step_;
       std::int64_t length = 1;
       if constexpr (std::is_same_v<T, float>) {
         length = angles_.read_run(0, token, end - token, steps_, cos, cos + half, step_);
       } else {
         angles_.read(0, token, cos, cos + half);
       }
+      arrange(format_, {cos, cos + half, length, step_}, cos);
       token += length;
-      for (; length > 0; --length, cos += step_) arrange(format_, cos, cos + half, cos);
     }
   }
 
