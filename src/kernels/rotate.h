@@ -47,12 +47,17 @@ void arrange(const PairFormat& format, const AnglesToArrange& angles, void* arra
 /// Turns them around: as if every sine had been given with the other sign. Not bfloat16.
 void reverse(const PairFormat& format, std::int64_t count, void* arranged) noexcept;
 
-/// What is fetched while rows are turned: with row i as many lines as it has itself, from x + first + i * row_step on, line_step
-/// apart. In bytes; a first of 0: nothing.
+/// What is fetched while rows are turned: with row i as many lines as it has itself, from x + first + i * row_step on,
+/// line_step apart. In bytes; a first of 0: nothing.
 struct LinesToFetch {
   std::int64_t first = 0;
   std::int64_t row_step = 0;
   std::int64_t line_step = 0;
+};
+
+/// From row to row or from group to group: elements of x and out, lane values of arranged.
+struct RowSteps {
+  std::int64_t x = 0, out = 0, arranged = 0;
 };
 
 struct RowsToRotate {
@@ -68,9 +73,7 @@ struct RowsToRotate {
   std::int64_t arranged_step = 0;  ///< lane values from row to row; 0: all rows share cos and sin
   LinesToFetch ahead = {};         ///< of each group
   std::int64_t num_groups = 1;     ///< of so many rows each
-  struct {
-    std::int64_t x = 0, out = 0, arranged = 0;
-  } group_step = {};  ///< from group to group, counted like the steps from row to row
+  RowSteps group_step = {};
 };
 
 /// float32 rows take any rounding, float64 ones none of the last two; 16-bit ones are fused, or rounded to their own dtype.

@@ -197,47 +197,51 @@ void rotate_in_memory(const TensorToRotate& tensor, const Plan& plan, const Pair
   const std::int64_t x_token = x.stride(block.token_axis), out_token = out.stride(block.token_axis);
   const std::int64_t x_head = x.stride('H'), out_head = out.stride('H');
 
-  RowsToRotate rows{.format = plan.format, .rounding = plan.rounding, .arranged = block.arranged};
-  const auto begin_at = [&](std::int64_t head) {
-    rows.x = address(x, row_of(x, block.batch_row, block.first, head, block.token_axis) + slice);
-    rows.out = address(out, row_of(out, block.batch_row, block.first, head, block.token_axis) + slice);
+  struct Group {
+    std::int64_t num_rows;
+    RowSteps step;
+    LinesToFetch ahead;
   };
-  begin_at(0);
+  const auto turn = [&](std::int64_t head, const Group& group, std::int64_t num_groups, const RowSteps& group_step) {
+    const std::int64_t x_row = row_of(x, block.batch_row, block.first, head, block.token_axis) + slice;
+    const std::int64_t out_row = row_of(out, block.batch_row, block.first, head, block.token_axis) + slice;
+    rotate_rows({.format = plan.format,
+                 .rounding = plan.rounding,
+                 .widened_from = DType::f32,
+                 .num_rows = group.num_rows,
+                 .x = address(x, x_row),
+                 .out = address(out, out_row),
+                 .x_step = group.step.x,
+                 .out_step = group.step.out,
+                 .arranged = block.arranged,
+                 .arranged_step = group.step.arranged,
+                 .ahead = group.ahead,
+                 .num_groups = num_groups,
+                 .group_step = group_step});
+  };
   const std::int64_t step = block.token_step == 0 ? step_through_all(tensor, block.token_axis, block.count) : 0;
+  const bool is_single = block.length == 1;
   if (step > 0) {
-    rows.num_rows = heads * block.count;
-    rows.x_step = rows.out_step = step;
-    if (block.length > 1) rows.ahead = rows_further_on(row_bytes, step * size);
-    rotate_rows(rows);
+    const LinesToFetch ahead = is_single ? LinesToFetch{} : rows_further_on(row_bytes, step * size);
+    turn(0, {heads * block.count, {step, step, 0}, ahead}, 1, {});
   } else if (block.count == 1 || has_heads_inside(x, block.token_axis)) {
-    rows.num_rows = heads;
-    if (heads > 1) {  // a stride along one head, or one token, may be any number
-      rows.x_step = x_head;
-      rows.out_step = out_head;
+    const RowSteps head =
+        heads > 1 ? RowSteps{x_head, out_head, 0} : RowSteps{};  // of one head, or token, they may be any number
+    if (is_single) {
+      turn(0, {heads, head, {}}, 1, {});
+    } else {
+      const LinesToFetch ahead = heads_further_on(x_token * size, heads, row_bytes, head.x * size);
+      turn(0, {heads, head, ahead}, block.count, {x_token, out_token, block.token_step});
     }
-    if (block.length > 1) {
-      rows.ahead = heads_further_on(x_token * size, heads, row_bytes, rows.x_step * size);
-      rows.num_groups = block.count;
-      rows.group_step = {.x = x_token, .out = out_token, .arranged = block.token_step};
-    }
-    rotate_rows(rows);
   } else {
-    rows.num_rows = block.count;
-    rows.x_step = x_token;
-    rows.out_step = out_token;
-    rows.arranged_step = block.token_step;
-    if (heads > 1) {
-      rows.num_groups = heads - 1;
-      rows.group_step = {.x = x_head, .out = out_head};
-      rows.ahead = rows_elsewhere(x_head * size, block.count, row_bytes, x_token * size);
-      rotate_rows(rows);
-      begin_at(heads - 1);
-    }
+    const auto tokens_then = [&](std::int64_t next) {
+      return Group{block.count,
+                   {x_token, out_token, block.token_step},
+                   rows_elsewhere(next * size, block.count, row_bytes, x_token * size)};
+    };
+    if (heads > 1) turn(0, tokens_then(x_head), heads - 1, {x_head, out_head, 0});
     // After the last head come the next tokens of the first.
-    rows.num_groups = 1;
-    const std::int64_t next = block.count * x_token - (heads > 1 ? (heads - 1) * x_head : 0);
-    rows.ahead = rows_elsewhere(next * size, block.count, row_bytes, x_token * size);
-    rotate_rows(rows);
+    turn(heads - 1, tokens_then(block.count * x_token - (heads > 1 ? (heads - 1) * x_head : 0)), 1, {});
   }
 
   if (in_place(tensor) || (slice == 0 && slice_end == x.size('D'))) return;
