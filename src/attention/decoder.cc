@@ -10,6 +10,7 @@
 #include "attention/finite.h"
 #include "base/element.h"
 #include "base/round_up.h"
+#include "kernels/attention.h"
 
 namespace rotary {
 namespace {
@@ -84,7 +85,7 @@ PartSums PartSums::take(Arena& arena, const DecodeShape& shape, std::int64_t num
 
 PartSums PartSums::of(std::int64_t kv_head, const DecodeShape& shape) const noexcept {
   const std::int64_t head = kv_head * shape.heads;
-  return {out + head * shape.value_dim, max + head, sum + head};
+  return {out + head * shape.value_dim, reference + head, sum + head};
 }
 
 Decoder::Decoder(const AttentionProblem& problem)
@@ -137,7 +138,7 @@ void Decoder::attend_part(const AttentionSequence& s, const KeyRange& keys, cons
     const PartSums to = sums.of(n, shape_);
     decode_step(*now, steps.done() ? nullptr : next,
                 {shape_.dtype, shape_.heads, shape_.head_dim, shape_.value_dim,
-                 queries_ + n * shape_.heads * shape_.head_dim, to.out, to.max, to.sum, scratch_});
+                 queries_ + n * shape_.heads * shape_.head_dim, to.out, to.reference, to.sum, scratch_});
     std::swap(now, next);
   }
 }
@@ -145,15 +146,15 @@ void Decoder::attend_part(const AttentionSequence& s, const KeyRange& keys, cons
 void Decoder::merge(const PartSums& part, const PartSums& whole, std::int64_t num_kv_heads) const noexcept {
   constexpr float nothing = -std::numeric_limits<float>::infinity();
   for (std::int64_t h = 0; h < num_kv_heads * shape_.heads; ++h) {
-    if (part.max[h] == nothing && part.sum[h] == 0) continue;
-    const float max = std::max(part.max[h], whole.max[h]);
-    const float theirs = max == nothing ? 1 : std::exp(part.max[h] - max);
-    const float ours = max == nothing ? 1 : std::exp(whole.max[h] - max);
+    if (part.reference[h] == nothing && part.sum[h] == 0) continue;
+    const float reference = std::max(part.reference[h], whole.reference[h]);
+    const float theirs = reference == nothing ? 1 : std::exp(part.reference[h] - reference);
+    const float ours = reference == nothing ? 1 : std::exp(whole.reference[h] - reference);
     const float* const from = part.out + h * shape_.value_dim;
     float* const to = whole.out + h * shape_.value_dim;
     for (std::int64_t d = 0; d < shape_.value_dim; ++d) to[d] = to[d] * ours + from[d] * theirs;
     whole.sum[h] = whole.sum[h] * ours + part.sum[h] * theirs;
-    whole.max[h] = max;
+    whole.reference[h] = reference;
   }
 }
 
@@ -167,7 +168,8 @@ void Decoder::write(const AttentionSequence& s, const HeadRange& kv_heads, const
     else restore_channels(shape_.dtype, 1 / sums.sum[h], out, shape_.value_dim);
     out_rows_.store(out, s.row, s.first_query, head);
     if (!lse) continue;
-    const double value = static_cast<double>(sums.max[h]) + std::log(static_cast<double>(sums.sum[h]));
+    const double sum = static_cast<double>(sums.sum[h]) / weight_of_reference;
+    const double value = static_cast<double>(sums.reference[h]) + std::log(sum);
     store_element(lse.dtype(), lse.data(),
                   s.row * lse.stride('B') + s.first_query * lse.stride(p_.token_axis) + head * lse.stride('H'), value);
   }
@@ -185,13 +187,13 @@ void Decoder::load_queries(const AttentionSequence& s, std::int64_t kv_head, flo
 /// Of no key; or of the sink, which is a key without a value.
 void Decoder::start(std::int64_t kv_head, bool is_first, const PartSums& sums) const noexcept {
   std::fill_n(sums.out, shape_.heads * shape_.value_dim, 0.0f);
-  std::fill_n(sums.max, shape_.heads, -std::numeric_limits<float>::infinity());
+  std::fill_n(sums.reference, shape_.heads, -std::numeric_limits<float>::infinity());
   std::fill_n(sums.sum, shape_.heads, 0.0f);
   if (!is_first || !p_.options.sinks) return;
   for (std::int64_t h = 0; h < shape_.heads; ++h) {
     const double sink = p_.sink(kv_head * shape_.heads + h);
-    sums.max[h] = added_number<float>(sink);
-    sums.sum[h] = std::isfinite(sink) ? 1 : 0;
+    sums.reference[h] = added_number<float>(sink);
+    sums.sum[h] = std::isfinite(sink) ? static_cast<float>(weight_of_reference) : 0;
   }
 }
 

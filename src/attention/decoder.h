@@ -34,7 +34,7 @@ struct HeadRange {
 
 /// What becomes of some keys: of each head of some KV heads.
 struct PartSums {
-  float *out, *max, *sum;
+  float *out, *reference, *sum;
 
   static PartSums take(Arena& arena, const DecodeShape& shape, std::int64_t num_kv_heads) noexcept;
   PartSums of(std::int64_t kv_head, const DecodeShape& shape) const noexcept;

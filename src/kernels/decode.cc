@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "kernels/attention.h"
 #include "kernels/exp-inl.h"
 #include "kernels/float16-inl.h"
 #include "kernels/lane_sums-inl.h"
@@ -34,6 +35,16 @@ constexpr int most_heads_at_once = registers == 32 ? 8 : 4;
 
 // ---- elements ----
 // unit: how many vectors are read at once. Of bfloat16 two, the even channels and the odd ones, which costs least.
+
+/// x as it is: g++ 12 would read a vector from memory again for each of its products.
+HWY_INLINE F in_register(F x) {
+#if HWY_ARCH_X86
+  __asm__("" : "+v"(x.raw));
+#elif HWY_ARCH_ARM_A64
+  __asm__("" : "+w"(x.raw));
+#endif
+  return x;
+}
 
 template <DType dtype>
 struct Element;
@@ -108,7 +119,7 @@ HWY_INLINE void dot_products(const std::byte* const* keys, const float* queries,
     unroll<tile>([&](auto k) ROTARY_LAMBDA { E::load(keys[k] + channel * E::bytes, x + k * E::unit); });
     unroll<heads>([&](auto h) ROTARY_LAMBDA {
       unroll<E::unit>([&](auto u) ROTARY_LAMBDA {
-        const F q = hn::Load(d, queries + h * head_dim + channel + u * lanes);
+        const F q = in_register(hn::Load(d, queries + h * head_dim + channel + u * lanes));
         unroll<tile>([&](auto k)
                          ROTARY_LAMBDA { sum[h * tile + k] = hn::MulAdd(q, x[k * E::unit + u], sum[h * tile + k]); });
       });
@@ -119,11 +130,12 @@ HWY_INLINE void dot_products(const std::byte* const* keys, const float* queries,
   });
 }
 
-/// Keys whose products are computed together: about two thirds of the registers hold sums.
+/// Keys whose products are computed together: about two thirds of the registers hold sums. Of one head, which waits for memory,
+/// fewer: rows are fetched best one after the other.
 template <DType dtype, int heads>
 constexpr int keys_at_once() {
   constexpr int sums = registers == 32 ? 16 : 8;
-  constexpr int most = dtype == DType::bf16 && registers == 16 ? 4 : 8;
+  constexpr int most = heads == 1 || (dtype == DType::bf16 && registers == 16) ? 4 : 8;
   return std::min<int>(lanes, std::min(most, std::max(1, sums / heads)));
 }
 
@@ -201,31 +213,50 @@ HWY_INLINE void multiply(float* x, std::int64_t length, float factor) {
 
 HWY_INLINE float exp_of(float x) { return hn::GetLane(exp_of_nonpositive<float>(hn::Set(Tag<float>(), x))); }
 
-/// Turns the scores of one head into weights.
-template <DType dtype>
-HWY_INLINE void weigh(const DecodeStep& step, float* scores, float& max, float& sum, float* out, std::int64_t value_dim) {
+/// Whether a score of some head exceeds its reference by more than most_above_reference.
+template <int heads>
+HWY_INLINE bool any_exceeds(const DecodeStep& step, const float* scores, const float* references) {
   const Tag<float> d;
-  constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
+  auto exceeds = hn::Gt(hn::Zero(d), hn::Zero(d));
+  for (int h = 0; h < heads; ++h) {
+    const F limit = hn::Set(d, references[h] + most_above_reference);
+    for (std::int64_t i = 0; i < step.count; i += lanes) {
+      exceeds = hn::Or(exceeds, hn::Gt(hn::Load(d, scores + h * decode_keys + i), limit));
+    }
+  }
+  return !hn::AllFalse(d, exceeds);
+}
+
+/// Takes the largest score of the head for its reference, if that is larger; what was summed becomes less.
+HWY_INLINE void raise_reference(const DecodeStep& step, const float* scores, float& reference, float& sum, float* out,
+                                std::int64_t value_dim) {
+  const Tag<float> d;
   F largest = hn::Load(d, scores);
   for (std::int64_t i = lanes; i < step.count; i += lanes) largest = hn::Max(largest, hn::Load(d, scores + i));
   const float most = hn::GetLane(hn::MaxOfLanes(d, largest));
-  if (most > max) {
-    if (max != minus_infinity) {
-      const float factor = exp_of(max - most);
-      sum *= factor;
-      multiply(out, value_dim, factor);
-    }
-    max = most;
+  if (!(most > reference)) return;
+  if (reference != -std::numeric_limits<float>::infinity()) {
+    const float factor = exp_of(reference - most);
+    sum *= factor;
+    multiply(out, value_dim, factor);
   }
-  const F reference = hn::Set(d, max == minus_infinity ? 0.0f : max);  // nothing seen: -infinity - 0 below
+  reference = most;
+}
+
+/// Turns the scores of one head into weights, and returns their sum.
+template <DType dtype>
+HWY_INLINE float weigh(const DecodeStep& step, float* scores, float reference) {
+  const Tag<float> d;
+  const bool sees_none = reference == -std::numeric_limits<float>::infinity();  // -infinity - 0 below
+  const F subtracted = hn::Set(d, sees_none ? 0.0f : reference);
   F total = hn::Zero(d);
   for (std::int64_t i = 0; i < step.count; i += lanes) {
-    F weight = exp_of_nonpositive<float>(hn::Sub(hn::Load(d, scores + i), reference));
+    F weight = exp_of_score<float>(hn::Sub(hn::Load(d, scores + i), subtracted), log2_weight_of_reference);
     total = hn::Add(total, weight);
     if constexpr (dtype == DType::i8) weight = hn::Mul(weight, hn::Load(d, step.value_scales + i));
     hn::Store(weight, d, scores + i);
   }
-  sum += hn::GetLane(hn::SumOfLanes(d, total));
+  return hn::GetLane(hn::SumOfLanes(d, total));
 }
 
 // ---- values ----
@@ -286,18 +317,20 @@ void step_of(const DecodeStep& step, const DecodeStep* next, const DecodeSums& s
   float* const partial = scores + heads * decode_keys;
   float* const out = sums.out + first_head * sums.value_dim;
   constexpr int bytes = Element<dtype>::bytes;
-  // float32 for one head is fetched well enough by the machine itself.
-  const bool ahead = fetches && !(dtype == DType::f32 && heads == 1);
-  NextRows values(step.values, ahead ? step.count : 0, sums.value_dim * bytes, score_passes<heads>);
+  NextRows values(step.values, fetches ? step.count : 0, sums.value_dim * bytes, score_passes<heads>);
   score<dtype, heads>(step, sums, sums.queries + first_head * sums.head_dim, partial, scores, values);
-  for (int h = 0; h < heads; ++h) {
-    weigh<dtype>(step, scores + h * decode_keys, sums.max[first_head + h], sums.sum[first_head + h],
-                 out + h * sums.value_dim, sums.value_dim);
+  float* const references = sums.reference + first_head;
+  if (any_exceeds<heads>(step, scores, references)) {
+    for (int h = 0; h < heads; ++h) {
+      raise_reference(step, scores + h * decode_keys, references[h], sums.sum[first_head + h], out + h * sums.value_dim,
+                      sums.value_dim);
+    }
   }
+  for (int h = 0; h < heads; ++h) sums.sum[first_head + h] += weigh<dtype>(step, scores + h * decode_keys, references[h]);
 
   constexpr int width = std::max(Element<dtype>::unit, std::min(8, (registers == 32 ? 16 : 8) / heads));
   const std::int64_t pieces = (sums.value_dim + width * lanes - 1) / (width * lanes);
-  NextRows keys(next != nullptr ? next->keys : nullptr, next != nullptr && ahead ? next->count : 0, sums.head_dim * bytes,
+  NextRows keys(next != nullptr ? next->keys : nullptr, next != nullptr && fetches ? next->count : 0, sums.head_dim * bytes,
                 pieces);
   add_all_values<dtype, heads, width>(step, scores, out, sums.value_dim, 0, keys);
 }

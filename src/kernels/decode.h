@@ -32,12 +32,12 @@ struct DecodeSums {
   std::int64_t head_dim, value_dim;  ///< padded: rows of this dtype take a multiple of decode_row_bytes
   const float* queries;              ///< [head][head_dim], scaled and arranged
   float* out;                        ///< [head][value_dim], arranged
-  float *max, *sum;                  ///< [head]; a max of -infinity has seen nothing
+  float *reference, *sum;            ///< [head], as SoftmaxOfRows has them
   float* scratch;                    ///< decode_scratch numbers
 };
 inline constexpr std::int64_t decode_scratch = 8 * decode_keys + 4 * 16 * 16;
 
-/// Adds the keys of a step: max, sum and out as online softmax has them (Milakov and Gimelshein 2018). `next` is what comes
+/// Adds the keys of a step: reference, sum and out as online softmax has them (Milakov and Gimelshein 2018). `next` is what comes
 /// after it, or nullptr.
 void decode_step(const DecodeStep& step, const DecodeStep* next, const DecodeSums& sums) noexcept;
 
