@@ -731,23 +731,41 @@ TEST(Attention, FollowsScoresThatRiseAndFall) {
   }
 }
 
+TEST(Attention, ASingleQueryFollowsScoresThatRiseAndFall) {
+  // Rows are whole lines, so that keys are taken step by step.
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+    for (const double rise : {0.04, 0.5, 6.0, -0.5}) {
+      Case c({.num_q_heads = 4, .num_queries = 1, .num_keys = 300, .head_dim = 32, .value_dim = 32}, dtype);
+      c.options.scale = 1;
+      c.q.fill(0);
+      c.k.fill(0);
+      for (std::int64_t h = 0; h < 4; ++h) c.q.set(32 * h, (h % 2 == 0 ? 1 : -1) * (1 + 0.25 * static_cast<double>(h)));
+      for (std::int64_t j = 0; j < 300; ++j) c.k.set(32 * j, rise * static_cast<double>(j));
+      expect_agrees_with_reference(c, std::string(name(dtype)) + ", rising by " + std::to_string(rise));
+    }
+  }
+}
+
 TEST(Attention, ValuesNearTheLargestNumberStayFinite) {
   for (const DType dtype : {DType::f64, DType::f32, DType::bf16}) {
     const double large = dtype == DType::f64 ? 0x1p1023 : 0x1p127;
-    for (const double share : {0.9, 0.2, 1.0 / 32, 1.0 / 128}) {
-      Case c({.num_queries = 1, .num_keys = 150, .head_dim = 2, .value_dim = 2}, dtype);
-      c.options.scale = 1;
-      c.options.lse = {};  // in products of pairs, where there are any
-      c.q.fill(1);
-      c.k.fill(-64);
-      c.v.fill(0);
-      c.k.set(2 * 140, -64 + 2.5);  // above the largest before it, by less than raises a reference
-      c.v.set(2 * 140, share * large);
-      const double weight = std::exp(2.5) / (149 + std::exp(2.5));
-      c.attend();
-      EXPECT_NEAR(c.out[0] / large, weight * share, dtype == DType::bf16 ? 2e-2 * share : 1e-5 * share)
-          << name(dtype) << " " << share;
-      EXPECT_EQ(c.out[1], 0);
+    for (const std::int64_t width : {2, 32}) {  // in tiles; and where rows are whole lines, step by step
+      for (const double share : {0.9, 0.2, 1.0 / 32, 1.0 / 128}) {
+        Case c({.num_queries = 1, .num_keys = 150, .head_dim = width, .value_dim = width}, dtype);
+        c.options.scale = 1;
+        c.options.lse = {};  // in products of pairs, where there are any
+        c.q.fill(0);
+        c.q.set(0, 2);
+        c.k.fill(-64);
+        c.v.fill(0);
+        c.k.set(width * 140, -64 + 1.25);  // above the largest before it, by less than raises a reference
+        c.v.set(width * 140, share * large);
+        const double weight = std::exp(2.5) / (149 + std::exp(2.5));
+        c.attend();
+        EXPECT_NEAR(c.out[0] / large, weight * share, dtype == DType::bf16 ? 2e-2 * share : 1e-5 * share)
+            << name(dtype) << " " << width << " " << share;
+        EXPECT_EQ(c.out[1], 0);
+      }
     }
   }
 }
