@@ -117,6 +117,27 @@ TEST(AttentionMemory, WorkspaceOfLongerSequencesServesShorterOnesUpToABound) {
   }
 }
 
+TEST(AttentionMemory, WorkspaceOfLongerSequencesServesShorterOnesOfManyHeads) {
+  // Blocks grow with the rows of all heads: at some lengths a sequence has one block, at shorter ones several, which keep keys.
+  const float row[80] = {};
+  std::vector<float> out(16 * 1700 * 80);
+  for (const int threads : {2, 4}) {
+    ThreadPool pool(threads);
+    for (const std::int64_t heads : {1, 8, 16}) {
+      for (const std::int64_t width : {64, 80}) {
+        std::int64_t shorter = 0;
+        for (std::int64_t length = 3; length < 1700; length += 7) {
+          const ConstTensorView same(row, DType::f32, "HSD", {heads, length, width}, {0, 0, 1});
+          const std::int64_t bytes = attention_workspace_bytes(
+              same, same, same, TensorView(out.data(), "HSD", {heads, length, width}), {.executor = &pool});
+          EXPECT_GE(bytes, shorter) << length << ", " << heads << " of " << width << ", " << threads << " threads";
+          shorter = bytes;
+        }
+      }
+    }
+  }
+}
+
 TEST(AttentionMemory, WorkspaceOfSeveralQueriesServesOne) {
   const std::vector<float> numbers(70 * 256 * 16);
   std::vector<float> out(numbers.size());

@@ -114,7 +114,8 @@ ROTARY_API void attention(const ConstTensorView& q, const ConstTensorView& k, co
                           const TensorView& out, const AttentionOptions& options = {});
 
 /// What a call with the same arguments needs as options.workspace; it serves shorter ones, too. It grows with the widths, with
-/// executor->concurrency() (about 1 MiB each), by 120 bytes per sequence, and with the length to a bound. Errors as attention().
+/// executor->concurrency() (about 1 MiB each), by 96 bytes per sequence and 8 for each of its KV heads, and with the length to a
+/// bound. Errors as attention().
 ROTARY_API std::int64_t attention_workspace_bytes(const ConstTensorView& q, const ConstTensorView& k,
                                                   const ConstTensorView& v, const TensorView& out,
                                                   const AttentionOptions& options = {});

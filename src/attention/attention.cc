@@ -46,7 +46,7 @@ class AttentionTasks {
     for (std::int64_t n = 0; n < p_.num_sequences; ++n) {
       at.sequences[n] = sequence(p_, n);
       for (std::int64_t head = 0; head < p_.num_kv_heads; ++head) {
-        std::construct_at(at.blocks_left + n * p_.num_kv_heads + head, num_blocks(at.sequences[n]));
+        std::construct_at(at.blocks_left + n * p_.num_kv_heads + head, num_blocks(at.sequences[n], block_tiles_.rows));
       }
     }
     ProgressCount progress(p_.options.progress, num_tasks_);
@@ -68,8 +68,7 @@ class AttentionTasks {
   }
 
  private:
-  static constexpr std::int64_t most_bytes =
-      (1 << 20) - (1 << 14);  // of 1 MiB for a thread; the rest is for what all share
+  static constexpr std::int64_t most_kept_bytes = QueryBlock<T>::most_bytes - (1 << 14);  // the rest is for what all share
 
   struct Memory {
     AttentionSequence* sequences;
@@ -94,18 +93,21 @@ class AttentionTasks {
 
   /// What does not change from block to block stays in the workspace as far as there is room: all keys, beside a few row
   /// tiles, where some sequence has several blocks; and angles that queries and keys share. Longer sequences ask for as much,
-  /// so that their workspace serves shorter ones.
+  /// so that their workspace serves shorter ones, whose blocks may be smaller.
   void keep_more() noexcept {
-    std::int64_t most_keys = 0;
+    const std::int64_t smallest = concurrency(executor_) == 1 ? block_tiles_.rows : QueryBlock<T>::fewest_tiles;
+    std::int64_t kept_keys = 0, reserved_keys = 0;
     for (std::int64_t n = 0; n < p_.num_sequences; ++n) {
       const AttentionSequence s = sequence_tokens(p_, n);
-      if (num_blocks(s) > 1) most_keys = std::max(most_keys, s.num_keys);
+      if (num_blocks(s, block_tiles_.rows) > 1) kept_keys = std::max(kept_keys, s.num_keys);
+      if (num_blocks(s, smallest) > 1) reserved_keys = std::max(reserved_keys, s.num_keys);
     }
+    const auto tiles_of = [](std::int64_t keys) { return (keys + tile_keys - 1) / tile_keys; };
     const bool angles = p_.turn_alike && p_.num_keys >= fewest_tokens_for_runs;
     const BlockTiles with_angles{block_tiles_.rows, 1, true};
     if (angles) reserve(with_angles);
-    if (const std::int64_t key_tiles = (most_keys + tile_keys - 1) / tile_keys; key_tiles > 1) {
-      reserve({4, key_tiles, angles});
+    if (tiles_of(reserved_keys) > 1) reserve({4, tiles_of(reserved_keys), angles});
+    if (const std::int64_t key_tiles = tiles_of(kept_keys); key_tiles > 1) {
       for (const bool keeps_angles : {angles, false}) {
         for (const std::int64_t row_tiles : {4, 2}) {
           if (keep({row_tiles, key_tiles, keeps_angles})) return;
@@ -116,22 +118,23 @@ class AttentionTasks {
   }
 
   void reserve(const BlockTiles& tiles) noexcept {
-    worker_bytes_ = std::max(worker_bytes_, std::min(QueryBlock<T>::num_bytes(p_, tiles), most_bytes));
+    worker_bytes_ = std::max(worker_bytes_, std::min(QueryBlock<T>::num_bytes(p_, tiles), most_kept_bytes));
   }
   bool keep(const BlockTiles& tiles) noexcept {
-    if (QueryBlock<T>::num_bytes(p_, tiles) > most_bytes) return false;
+    if (QueryBlock<T>::num_bytes(p_, tiles) > most_kept_bytes) return false;
     block_tiles_ = tiles;
     num_tasks_ = num_tasks();
     return true;
   }
 
   std::int64_t block_rows() const noexcept { return block_tiles_.rows * QueryBlock<T>::tile_rows(); }
-  std::int64_t num_blocks(const AttentionSequence& s) const noexcept {
-    return (s.num_queries * p_.heads_per_kv_head() + block_rows() - 1) / block_rows();
+  std::int64_t num_blocks(const AttentionSequence& s, std::int64_t row_tiles) const noexcept {
+    const std::int64_t rows = row_tiles * QueryBlock<T>::tile_rows();
+    return (s.num_queries * p_.heads_per_kv_head() + rows - 1) / rows;
   }
   std::int64_t num_tasks() const noexcept {
     std::int64_t blocks = 0;
-    for (std::int64_t n = 0; n < p_.num_sequences; ++n) blocks += num_blocks(sequence_tokens(p_, n));
+    for (std::int64_t n = 0; n < p_.num_sequences; ++n) blocks += num_blocks(sequence_tokens(p_, n), block_tiles_.rows);
     return blocks * p_.num_kv_heads;
   }
 

@@ -6,9 +6,9 @@
 #include <type_traits>
 
 #include "attention/arena.h"
-#include "base/element.h"
 #include "kernels/angle_runs.h"
 #include "kernels/rotate.h"
+#include "rotary/dtype.hpp"
 #include "rotation/token_angles.h"
 
 namespace rotary {

@@ -46,7 +46,6 @@ std::optional<KeptAngles<T>> keep_angles(const AttentionProblem& p, const BlockT
 
 template <class T>
 std::int64_t QueryBlock<T>::most_tiles(const AttentionProblem& p) noexcept {
-  constexpr std::int64_t most_bytes = 1 << 20;
   Arena with_one, tile;
   const QueryBlock block(p, {1, 1}, with_one);
   take_tile(p, tile);

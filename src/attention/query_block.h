@@ -44,9 +44,9 @@ class QueryBlock {
 
   static std::int64_t num_bytes(const AttentionProblem& problem, const BlockTiles& tiles) noexcept;
 
-  /// Row tiles of a block that keeps one key tile: the more, the less it costs to pack keys and values; as many as 1 MiB has
-  /// room for, but not fewer.
-  static constexpr std::int64_t fewest_tiles = 8;
+  /// Row tiles of a block that keeps one key tile: the more, the less it costs to pack keys and values; as many as there is
+  /// room for in so many bytes, but not fewer.
+  static constexpr std::int64_t most_bytes = 1 << 20, fewest_tiles = 8;
   static std::int64_t most_tiles(const AttentionProblem& problem) noexcept;
 
   /// Rows of a tile.
