@@ -30,7 +30,8 @@ struct SoftmaxOfRows {
 
 /// A score may lie so far above its reference: hardly any panel after the first raises one.
 inline constexpr int most_above_reference = 3;
-/// Brings what scores above the reference weigh below 1, so that no value becomes infinite; a power of 2, which rounds nothing.
+/// Brings what scores above the reference weigh below 1, so that no value becomes infinite; a power of 2, which rounds no number
+/// but the smallest (below 2^-120 in float32).
 inline constexpr int log2_weight_of_reference = -6;
 inline constexpr double weight_of_reference = 1.0 / (1 << -log2_weight_of_reference);
 

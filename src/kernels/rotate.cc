@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <type_traits>
 
@@ -453,12 +454,14 @@ void arrange_with(const PairFormat& format, const AnglesToArrange& angles, void*
   const std::int64_t half = padded<Chunk>(format);
   auto* to = static_cast<Lane*>(arranged);
   for (std::int64_t i = 0; i < angles.count; ++i, cos += angles.step, sin += angles.step, to += 2 * half) {
-    if (are_spread<Chunk>(format.interleaved)) {
-      arrange_spread<Chunk>(format, cos, sin, to, to + half);
-    } else {
-      arrange_row<Chunk>(format, cos, to);
-      arrange_row<Chunk>(format, sin, to + half);
+    if constexpr (are_spread<Chunk>(true)) {
+      if (format.interleaved) {
+        arrange_spread<Chunk>(format, cos, sin, to, to + half);
+        continue;
+      }
     }
+    arrange_row<Chunk>(format, cos, to);
+    arrange_row<Chunk>(format, sin, to + half);
   }
 }
 

@@ -207,7 +207,6 @@ void rotate_in_memory(const TensorToRotate& tensor, const Plan& plan, const Pair
     const std::int64_t out_row = row_of(out, block.batch_row, block.first, head, block.token_axis) + slice;
     rotate_rows({.format = plan.format,
                  .rounding = plan.rounding,
-                 .widened_from = DType::f32,
                  .num_rows = group.num_rows,
                  .x = address(x, x_row),
                  .out = address(out, out_row),

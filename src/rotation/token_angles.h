@@ -43,7 +43,8 @@ class TokenAngles {
   void read(std::int64_t row, std::int64_t token, T* cos, T* sin) const noexcept;
 
   /// The row of a table that has cos and sin of a token as read() would give them, and those of the next ones in the rows after
-  /// it: how many, of the `count` tokens from `first` on. None of them where a table says nothing of the kind.
+  /// it: how many, of the `count` tokens from `first` on. None of them without a table, and where its rows are not what read()
+  /// gives: of several axes, with a factor, or turned the other way.
   struct TableRows {
     const AngleTable* table = nullptr;
     std::int64_t first = 0, count = 0;
