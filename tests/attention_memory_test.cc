@@ -96,22 +96,27 @@ TEST(AttentionMemory, StaysBelow16MiBAt8192Tokens) {
 TEST(AttentionMemory, WorkspaceOfLongerSequencesServesShorterOnesUpToABound) {
   std::vector<float> out(50000 * 128);
   const float row[128] = {};
-  for (const int threads : {1, 2, 8}) {
-    ThreadPool pool(threads);
+  ThreadPool two(2), eight(8);
+  for (Executor* const executor :
+       {static_cast<Executor*>(nullptr), static_cast<Executor*>(&two), static_cast<Executor*>(&eight)}) {
+    const std::int64_t threads = executor == nullptr ? 1 : executor->concurrency(), bound = threads << 20;
     for (const std::int64_t width : {64, 128}) {
-      const std::int64_t bound = threads << 20;
       const Rotation rotation(
           {.head_dim = width, .pairing_in = Pairing::half, .inv_freq = default_frequencies(10000, width).inv_freq});
-      const auto bytes = [&](std::int64_t length) {
-        const ConstTensorView same(row, DType::f32, "SD", {length, width}, {0, 1});
-        return attention_workspace_bytes(same, same, same, TensorView(out.data(), "SD", {length, width}),
-                                         {.rotation = &rotation, .executor = &pool});
-      };
-      std::int64_t shorter = 0;
-      for (const std::int64_t length : {2, 17, 64, 400, 512, 600, 700, 1024, 1600, 2048, 4096, 8192, 50000}) {
-        EXPECT_GE(bytes(length), shorter) << length << ", " << width << ", " << threads << " threads";
-        shorter = bytes(length);
-        EXPECT_LE(shorter, bound) << length << ", " << width << ", " << threads << " threads";
+      for (const Rotation* const turned : {static_cast<const Rotation*>(nullptr), &rotation}) {
+        const auto bytes = [&](std::int64_t length) {
+          const ConstTensorView same(row, DType::f32, "SD", {length, width}, {0, 1});
+          return attention_workspace_bytes(same, same, same, TensorView(out.data(), "SD", {length, width}),
+                                           {.rotation = turned, .executor = executor});
+        };
+        std::int64_t shorter = 0;
+        for (const std::int64_t length : {2, 17, 64, 400, 512, 600, 700, 1024, 1600, 2048, 4096, 8192, 20000}) {
+          EXPECT_GE(bytes(length), shorter) << length << ", " << width << ", " << threads << " threads";
+          shorter = bytes(length);
+          EXPECT_LE(shorter, bound) << length << ", " << width << ", " << threads << " threads";
+        }
+        if (threads == 8) shorter = bytes(30000);  // blocks for many threads grow longer
+        EXPECT_EQ(bytes(50000), shorter) << width << ", " << threads << " threads";
       }
     }
   }
