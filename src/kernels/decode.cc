@@ -33,9 +33,6 @@ constexpr int registers = 16;
 /// Heads that are computed together: more would not leave enough registers for their sums.
 constexpr int most_heads_at_once = registers == 32 ? 8 : 4;
 
-// ---- elements ----
-// unit: how many vectors are read at once. Of bfloat16 two, the even channels and the odd ones, which costs least.
-
 /// x as it is: g++ 12 would read a vector from memory again for each of its products.
 HWY_INLINE F in_register(F x) {
 #if HWY_ARCH_X86
@@ -45,6 +42,9 @@ HWY_INLINE F in_register(F x) {
 #endif
   return x;
 }
+
+// ---- elements ----
+// unit: how many vectors are read at once. Of bfloat16 two, the even channels and the odd ones, which costs least.
 
 template <DType dtype>
 struct Element;
