@@ -208,10 +208,8 @@ void LinearRows<T>::turn_in_kernel(const RowRange& rows, const T* from, std::int
                .num_rows = rows.count(),
                .x = from + first,
                .out = to + first,
-               .x_step = from_step,
-               .out_step = width,
                .arranged = angles_->row(rows.token),
-               .arranged_step = rows.heads > 1 ? 0 : angles_->step()});
+               .row_step = {from_step, width, rows.heads > 1 ? 0 : angles_->step()}});
 }
 
 template <class T>

@@ -152,11 +152,9 @@ void TurnedRows<T>::turn(Along along, std::int64_t token, std::int64_t count, co
   kernel_.widened_from = from.dtype;
   kernel_.num_rows = count;
   kernel_.x = from.first;
-  kernel_.x_step = from.step;
   kernel_.out = to;
-  kernel_.out_step = to_step;
   kernel_.arranged = arranged_ + (token - first_token_) * arranged_step_;
-  kernel_.arranged_step = along == Along::tokens ? arranged_step_ : 0;
+  kernel_.row_step = {from.step, to_step, along == Along::tokens ? arranged_step_ : 0};
   rotate_rows(kernel_);
 }
 

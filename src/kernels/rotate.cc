@@ -322,14 +322,14 @@ void rows_of(const RowsToRotate& rows) noexcept {
   const std::int64_t chunk = Chunk::pairs(), num_pairs = chunks == 0 ? rows.format.num_pairs : chunks * chunk;
   const std::int64_t sin_begins = padded<Chunk>(rows.format);
   const std::int64_t row_bytes = 2 * num_pairs * static_cast<std::int64_t>(sizeof(typename Chunk::Stored));
-  const std::int64_t lines = rows.ahead.first == 0 ? 0 : (row_bytes + 63) / 64;
-  const std::int64_t alike = rows.arranged_step == 0 ? rows.num_rows : 1;
+  const std::int64_t lines = rows.ahead.first == 0 ? 0 : (row_bytes + line_bytes - 1) / line_bytes;
+  const std::int64_t alike = rows.row_step.arranged == 0 ? rows.num_rows : 1;
   for (std::int64_t group = 0; group < rows.num_groups; ++group) {
     const auto* x = static_cast<const typename Chunk::Stored*>(rows.x) + group * rows.group_step.x;
     auto* out = static_cast<typename Chunk::Written*>(rows.out) + group * rows.group_step.out;
     const auto* cos = static_cast<const Lane*>(rows.arranged) + group * rows.group_step.arranged;
     auto ahead = reinterpret_cast<std::uintptr_t>(x) + static_cast<std::uintptr_t>(rows.ahead.first);
-    for (std::int64_t first = 0; first < rows.num_rows; first += alike, cos += rows.arranged_step) {
+    for (std::int64_t first = 0; first < rows.num_rows; first += alike, cos += rows.row_step.arranged) {
       Angles<Chunk, interleaved> held[std::max(chunks, 1)];
       if constexpr (are_held<Chunk, interleaved, chunks>) {
         const std::int64_t values = chunk * values_per_pair<Chunk>(interleaved);
@@ -345,8 +345,8 @@ void rows_of(const RowsToRotate& rows) noexcept {
           row_of<Chunk, rounding, interleaved>(num_pairs, x, cos, cos + sin_begins, out);
         }
         ahead += static_cast<std::uintptr_t>(rows.ahead.row_step);
-        x += rows.x_step;
-        out += rows.out_step;
+        x += rows.row_step.x;
+        out += rows.row_step.out;
       }
     }
   }

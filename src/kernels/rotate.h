@@ -47,6 +47,8 @@ void arrange(const PairFormat& format, const AnglesToArrange& angles, void* arra
 /// Turns them around: as if every sine had been given with the other sign. Not bfloat16.
 void reverse(const PairFormat& format, std::int64_t count, void* arranged) noexcept;
 
+inline constexpr std::int64_t line_bytes = 64;  ///< of what is fetched at once
+
 /// What is fetched while rows are turned: with row i as many lines as it has itself, from x + first + i * row_step on,
 /// line_step apart. In bytes; a first of 0: nothing.
 struct LinesToFetch {
@@ -67,12 +69,10 @@ struct RowsToRotate {
   std::int64_t num_rows = 0;
   const void* x = nullptr;  ///< the first channel of the first row
   void* out = nullptr;      ///< the same pointer as x, or elsewhere altogether
-  std::int64_t x_step = 0;  ///< elements from row to row
-  std::int64_t out_step = 0;
   const void* arranged = nullptr;
-  std::int64_t arranged_step = 0;  ///< lane values from row to row; 0: all rows share cos and sin
-  LinesToFetch ahead = {};         ///< of each group
-  std::int64_t num_groups = 1;     ///< of so many rows each
+  RowSteps row_step = {};       ///< arranged: 0 where all rows of a group share cos and sin
+  LinesToFetch ahead = {};      ///< of each group
+  std::int64_t num_groups = 1;  ///< of so many rows each
   RowSteps group_step = {};
 };
 

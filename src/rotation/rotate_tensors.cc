@@ -163,8 +163,6 @@ bool has_heads_inside(const ConstTensorView& x, char token_axis) noexcept {
 
 // Several places at a time come faster from memory than as many lines one after the other.
 
-constexpr std::int64_t line_bytes = 64;
-
 /// Where memory is gone through in its own order: each line of a row from another row further on.
 LinesToFetch rows_further_on(std::int64_t row_bytes, std::int64_t row_step) noexcept {
   constexpr std::int64_t least = 4 << 10, spread = 16 << 10;  // bytes: more would not stay in the nearest cache
@@ -197,50 +195,35 @@ void rotate_in_memory(const TensorToRotate& tensor, const Plan& plan, const Pair
   const std::int64_t x_token = x.stride(block.token_axis), out_token = out.stride(block.token_axis);
   const std::int64_t x_head = x.stride('H'), out_head = out.stride('H');
 
-  struct Group {
-    std::int64_t num_rows;
-    RowSteps step;
-    LinesToFetch ahead;
+  const auto turn = [&](std::int64_t first_head, RowsToRotate rows) {
+    rows.format = plan.format;
+    rows.rounding = plan.rounding;
+    rows.x = address(x, row_of(x, block.batch_row, block.first, first_head, block.token_axis) + slice);
+    rows.out = address(out, row_of(out, block.batch_row, block.first, first_head, block.token_axis) + slice);
+    rows.arranged = block.arranged;
+    rotate_rows(rows);
   };
-  const auto turn = [&](std::int64_t head, const Group& group, std::int64_t num_groups, const RowSteps& group_step) {
-    const std::int64_t x_row = row_of(x, block.batch_row, block.first, head, block.token_axis) + slice;
-    const std::int64_t out_row = row_of(out, block.batch_row, block.first, head, block.token_axis) + slice;
-    rotate_rows({.format = plan.format,
-                 .rounding = plan.rounding,
-                 .num_rows = group.num_rows,
-                 .x = address(x, x_row),
-                 .out = address(out, out_row),
-                 .x_step = group.step.x,
-                 .out_step = group.step.out,
-                 .arranged = block.arranged,
-                 .arranged_step = group.step.arranged,
-                 .ahead = group.ahead,
-                 .num_groups = num_groups,
-                 .group_step = group_step});
-  };
+  const RowSteps token{x_token, out_token, block.token_step};
+  const RowSteps head = heads > 1 ? RowSteps{x_head, out_head, 0} : RowSteps{};  // of one head they may be any number
   const std::int64_t step = block.token_step == 0 ? step_through_all(tensor, block.token_axis, block.count) : 0;
   const bool is_single = block.length == 1;
   if (step > 0) {
     const LinesToFetch ahead = is_single ? LinesToFetch{} : rows_further_on(row_bytes, step * size);
-    turn(0, {heads * block.count, {step, step, 0}, ahead}, 1, {});
+    turn(0, {.num_rows = heads * block.count, .row_step = {step, step, 0}, .ahead = ahead});
+  } else if (is_single) {
+    turn(0, {.num_rows = heads, .row_step = head});
   } else if (block.count == 1 || has_heads_inside(x, block.token_axis)) {
-    const RowSteps head =
-        heads > 1 ? RowSteps{x_head, out_head, 0} : RowSteps{};  // of one head, or token, they may be any number
-    if (is_single) {
-      turn(0, {heads, head, {}}, 1, {});
-    } else {
-      const LinesToFetch ahead = heads_further_on(x_token * size, heads, row_bytes, head.x * size);
-      turn(0, {heads, head, ahead}, block.count, {x_token, out_token, block.token_step});
-    }
+    const LinesToFetch ahead = heads_further_on(x_token * size, heads, row_bytes, head.x * size);
+    turn(0, {.num_rows = heads, .row_step = head, .ahead = ahead, .num_groups = block.count, .group_step = token});
   } else {
-    const auto tokens_then = [&](std::int64_t next) {
-      return Group{block.count,
-                   {x_token, out_token, block.token_step},
-                   rows_elsewhere(next * size, block.count, row_bytes, x_token * size)};
+    const auto tokens_then = [&](std::int64_t next, std::int64_t num_heads) {
+      const LinesToFetch ahead = rows_elsewhere(next * size, block.count, row_bytes, x_token * size);
+      return RowsToRotate{
+          .num_rows = block.count, .row_step = token, .ahead = ahead, .num_groups = num_heads, .group_step = head};
     };
-    if (heads > 1) turn(0, tokens_then(x_head), heads - 1, {x_head, out_head, 0});
+    if (heads > 1) turn(0, tokens_then(x_head, heads - 1));
     // After the last head come the next tokens of the first.
-    turn(heads - 1, tokens_then(block.count * x_token - (heads > 1 ? (heads - 1) * x_head : 0)), 1, {});
+    turn(heads - 1, tokens_then(block.count * x_token - (heads - 1) * head.x, 1));
   }
 
   if (in_place(tensor) || (slice == 0 && slice_end == x.size('D'))) return;
