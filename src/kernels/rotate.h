@@ -63,7 +63,7 @@ struct RowSteps {
 };
 
 struct RowsToRotate {
-  PairFormat format;
+  PairFormat format = {};
   Rounding rounding = Rounding::fused;
   DType widened_from = DType::f32;  ///< f16 or bf16: x holds that, and out is float32 as the format says, fused
   std::int64_t num_rows = 0;
