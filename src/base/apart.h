@@ -29,17 +29,21 @@ inline NamedView named(const char* name, const ConstTensorView& view) noexcept {
 /// A few views that are given, to be held against one that is written after another.
 class NamedViews {
  public:
+  void add(const NamedView& view) noexcept {
+    assert(count_ < most);
+    views_[count_++] = view;
+  }
   /// Nothing, where the view is not given.
   void add(const char* name, const ConstTensorView& view) noexcept {
-    if (!view) return;
-    assert(count_ < most);
-    views_[count_++] = named(name, view);
+    if (view) add_given(name, view);
   }
 
   const NamedView* begin() const noexcept { return views_; }
   const NamedView* end() const noexcept { return views_ + count_; }
 
  private:
+  void add_given(const char* name, const ConstTensorView& view) noexcept;
+
   static constexpr int most = 20;
   NamedView views_[most];
   int count_ = 0;

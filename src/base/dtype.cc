@@ -1,6 +1,8 @@
 #include "rotary/dtype.hpp"
 
+#include <array>
 #include <bit>
+#include <cstddef>
 
 namespace rotary {
 namespace {
@@ -39,6 +41,15 @@ constexpr Properties properties(DType dtype) noexcept {
   return {0, "unknown"};
 }
 
+/// Of every DType: every call of an operation asks for some, and finds them sooner here than by a switch.
+constexpr auto bit_sizes = [] {
+  std::array<std::uint8_t, static_cast<std::size_t>(DType::f4) + 1> sizes{};
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    sizes[i] = static_cast<std::uint8_t>(properties(static_cast<DType>(i)).bits);
+  }
+  return sizes;
+}();
+
 /// Rounds a double to a 16-bit float with `mantissa_bits` stored bits and `exponent_bits`, to nearest, ties to even. A
 /// float is exactly a double, so this one path rounds both of them once.
 constexpr std::uint16_t narrow(double value, int mantissa_bits, int exponent_bits) noexcept {
@@ -76,7 +87,10 @@ constexpr std::uint16_t narrow(double value, int mantissa_bits, int exponent_bit
 
 }  // namespace
 
-std::int64_t bit_size(DType dtype) noexcept { return properties(dtype).bits; }
+std::int64_t bit_size(DType dtype) noexcept {
+  const auto i = static_cast<std::size_t>(dtype);
+  return i < bit_sizes.size() ? bit_sizes[i] : 0;
+}
 const char* name(DType dtype) noexcept { return properties(dtype).name; }
 
 bool is_real_float(DType dtype) noexcept {

@@ -104,13 +104,16 @@ MemoryRange memory_range(const ConstTensorView& view) noexcept {
   for (int i = 0; i < view.rank(); ++i) {
     const std::int64_t length = view.shape()[i], reach = view.strides()[i] * (length - 1);
     if (length == 0) return {};
-    (reach < 0 ? lowest : highest) += reach;
+    lowest += std::min<std::int64_t>(reach, 0);
+    highest += std::max<std::int64_t>(reach, 0);
   }
-  const std::int64_t bits = bit_size(view.dtype()), of_an_element = bits % 8 == 0 ? bits / 8 : 2;
+  const std::int64_t bits = bit_size(view.dtype()), first = lowest * bits, last = highest * bits;
   const auto at = reinterpret_cast<std::uintptr_t>(view.data());
-  return {at + static_cast<std::uintptr_t>((lowest * bits) >> 3),
-          at + static_cast<std::uintptr_t>(((highest * bits) >> 3) + of_an_element)};
+  return {at + static_cast<std::uintptr_t>(first >> 3),
+          at + static_cast<std::uintptr_t>((last >> 3) + (((last & 7) + bits + 7) >> 3))};
 }
+
+void NamedViews::add_given(const char* name, const ConstTensorView& view) noexcept { add(named(name, view)); }
 
 void check_elements_apart(const char* operation, const NamedView& written, const NamedView& read) {
   if (may_share_memory(*written.view, *read.view)) fail_argument(operation, written.name, " must not overlap ", read.name);
