@@ -87,7 +87,7 @@ class AttentionTasks {
     constexpr std::int64_t tasks_per_worker = 4;
     const std::int64_t most = QueryBlock<T>::most_tiles(p_), workers = concurrency(executor_);
     if (workers == 1) return most;
-    const std::int64_t rows = p_.num_queries * p_.heads_per_kv_head() * p_.num_sequences * p_.num_kv_heads;
+    const std::int64_t rows = p_.num_queries * p_.heads_per_kv_head * p_.num_sequences * p_.num_kv_heads;
     return std::clamp(rows / (QueryBlock<T>::tile_rows() * tasks_per_worker * workers), QueryBlock<T>::fewest_tiles, most);
   }
 
@@ -130,7 +130,7 @@ class AttentionTasks {
   std::int64_t block_rows() const noexcept { return block_tiles_.rows * QueryBlock<T>::tile_rows(); }
   std::int64_t num_blocks(const AttentionSequence& s, std::int64_t row_tiles) const noexcept {
     const std::int64_t rows = row_tiles * QueryBlock<T>::tile_rows();
-    return (s.num_queries * p_.heads_per_kv_head() + rows - 1) / rows;
+    return (s.num_queries * p_.heads_per_kv_head + rows - 1) / rows;
   }
   std::int64_t num_tasks() const noexcept {
     std::int64_t blocks = 0;

@@ -80,7 +80,7 @@ class BackwardTasks {
 
   Memory take(Arena& arena) const {
     Memory at{arena.take<SequenceTasks<T>>(p_.num_sequences),
-              b_.gradients.sinks ? arena.take<double>(num_tasks_ * p_.heads_per_kv_head()) : nullptr, nullptr};
+              b_.gradients.sinks ? arena.take<double>(num_tasks_ * p_.heads_per_kv_head) : nullptr, nullptr};
     std::int64_t first_task = 0;
     for (std::int64_t n = 0; n < p_.num_sequences; ++n) {
       const AttentionSequence tokens = sequence_tokens(p_, n);
@@ -128,8 +128,8 @@ class BackwardTasks {
       sums.dvalues = sums.dkeys + tasks.sequence.num_keys * p_.head_dim;
       sums.done = tasks.done + kv_head * tasks.num_parts;
     }
-    double* const dsinks = at.dsinks != nullptr ? at.dsinks + task * p_.heads_per_kv_head() : nullptr;
-    if (dsinks != nullptr) std::fill_n(dsinks, p_.heads_per_kv_head(), 0.0);
+    double* const dsinks = at.dsinks != nullptr ? at.dsinks + task * p_.heads_per_kv_head : nullptr;
+    if (dsinks != nullptr) std::fill_n(dsinks, p_.heads_per_kv_head, 0.0);
     try {
       part.run(tasks.sequence, kv_head, sums, dsinks);
     } catch (...) {  // of a caller's bias function: nobody may wait for this part, nor overtake the ones before it
@@ -143,7 +143,7 @@ class BackwardTasks {
   /// Sums in the order of the tasks. Those of a KV head are num_kv_heads apart, in every sequence.
   void store_dsinks(const double* of_tasks) const noexcept {
     const TensorView& to = b_.gradients.sinks;
-    const std::int64_t group = p_.heads_per_kv_head();
+    const std::int64_t group = p_.heads_per_kv_head;
     for (std::int64_t head = 0; head < p_.num_q_heads; ++head) {
       double sum = 0;
       for (std::int64_t i = head / group; i < num_tasks_; i += p_.num_kv_heads) sum += of_tasks[i * group + head % group];

@@ -14,7 +14,7 @@ BackwardPart<T>::BackwardPart(const BackwardProblem& problem, Arena& arena)
       added_(problem.forward),
       rows_(problem,
             std::min(num_rows(problem.forward),
-                     round_up(problem.forward.num_queries * problem.forward.heads_per_kv_head(), row_tile)),
+                     round_up(problem.forward.num_queries * problem.forward.heads_per_kv_head, row_tile)),
             arena),
       keys_(problem, arena),
       tiles_(arena.take<RowTile>(num_rows(problem.forward) / row_tile)),

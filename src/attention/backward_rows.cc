@@ -23,7 +23,7 @@ template <class T>
 BackwardRows<T>::BackwardRows(const BackwardProblem& problem, std::int64_t capacity, Arena& arena)
     : p_(problem),
       kernels_(attention_backward_kernels<T>()),
-      heads_per_kv_head_(problem.forward.heads_per_kv_head()),
+      heads_per_kv_head_(problem.forward.heads_per_kv_head),
       query_step_(round_up_to_odd(problem.forward.head_dim, kernels_.panel)),
       dout_step_(round_up_to_odd(problem.forward.value_dim, kernels_.panel)),
       dquery_step_(round_up(problem.forward.head_dim, kernels_.lanes)),

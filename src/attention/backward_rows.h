@@ -29,7 +29,7 @@ class BackwardRows {
   static std::int64_t most_rows(const AttentionProblem& problem) noexcept;
   /// Rows of a sequence.
   static std::int64_t count(const AttentionProblem& problem, const AttentionSequence& sequence) noexcept {
-    return sequence.num_queries * problem.heads_per_kv_head();
+    return sequence.num_queries * problem.heads_per_kv_head;
   }
 
   /// From here on row 0 is row `first` of the sequence. Of the rows nothing is known yet but lse and what they see.

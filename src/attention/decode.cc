@@ -39,7 +39,7 @@ std::int64_t heads_at_once(const AttentionProblem& p, Decoder& decoder, std::int
 
 bool DecodeTasks::suit(const AttentionProblem& p) noexcept {
   const AttentionOptions& o = p.options;
-  if (p.num_kv_heads == 0 || p.heads_per_kv_head() > decode_most_heads || o.softcap != 0) return false;
+  if (p.num_kv_heads == 0 || p.heads_per_kv_head > decode_most_heads || o.softcap != 0) return false;
   if (p.cached == nullptr && (p.k.dtype() != p.v.dtype() || !rows_fit(p.k) || !rows_fit(p.v))) return false;
   if (p.k_angles && p.k.dtype() != DType::f32) return false;  // turned keys are float32
   return !may_add_to_scores(p);

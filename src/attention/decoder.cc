@@ -69,7 +69,7 @@ class Steps {
 
 DecodeShape::DecodeShape(const AttentionProblem& p) noexcept
     : dtype(p.cached != nullptr ? p.cached->cache().options.dtype : p.k.dtype()),
-      heads(p.heads_per_kv_head()),
+      heads(p.heads_per_kv_head),
       head_dim(padded_width(p.head_dim, dtype)),
       value_dim(padded_width(p.value_dim, dtype)),
       keys_in_a_row(rotary::keys_in_a_row(p)) {}

@@ -170,7 +170,7 @@ class Chunks {
   }
 
   void attend_queries(std::int64_t first, std::int64_t count, bool with_chunk) {
-    const std::int64_t token = sequence_.first_query + first, heads = p_.heads_per_kv_head();
+    const std::int64_t token = sequence_.first_query + first, heads = p_.heads_per_kv_head;
     for (std::int64_t head = kv_head_ * heads; head < (kv_head_ + 1) * heads; ++head) {
       const LinearFeatures<T> queries = query_rows_.load({sequence_.row, token, head, count});
       RowsAhead ahead[2];

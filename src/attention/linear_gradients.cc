@@ -34,7 +34,7 @@ class Gradients {
         dv_rows_(views.dv),
         gates_(size(sequence.num_keys)),
         log_scales_(gates_.size()),
-        divisors_(size(sequence.num_queries * problem.heads_per_kv_head())),
+        divisors_(size(sequence.num_queries * problem.heads_per_kv_head)),
         factors_(divisors_.size()),
         a_(size(problem.a_width)),
         da_(a_.size()),
@@ -63,7 +63,7 @@ class Gradients {
 
  private:
   static std::size_t size(std::int64_t n) { return static_cast<std::size_t>(n); }
-  std::int64_t heads() const noexcept { return p_.heads_per_kv_head(); }
+  std::int64_t heads() const noexcept { return p_.heads_per_kv_head; }
 
   /// Key j joins the sums.
   void join(std::int64_t j) {

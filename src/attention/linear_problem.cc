@@ -49,7 +49,7 @@ class Checked {
     active_isa();  // here, where it may throw: kernels may not
     check_tensors();
     LinearProblem p(q_, k_, v_, options_);
-    checks_.heads(p.num_q_heads, p.num_kv_heads);
+    p.heads_per_kv_head = checks_.heads(p.num_q_heads, p.num_kv_heads);
     if (p.chunk_size < 1 || p.chunk_size > max_chunk_size) {
       fail_argument(operation_, "chunk_size must be 1 to ", max_chunk_size, ", got ", p.chunk_size);
     }

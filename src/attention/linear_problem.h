@@ -32,6 +32,7 @@ struct LinearProblem {
   std::optional<TokenAngles> q_angles, other_k_angles;
   bool same_positions = false;  // of q and k: then they have the same angles
   std::int64_t num_q_heads, num_kv_heads, head_dim, value_dim;
+  std::int64_t heads_per_kv_head = 0;
   std::vector<LinearSequence> sequences;
   ConstTensorView key_padding_mask;  // may be not given
   std::vector<double> decay;         // per KV head; empty: none
@@ -42,7 +43,6 @@ struct LinearProblem {
                m_width = 0;  // of the features in numerator and denominator, and of what bounds them
 
   const std::optional<TokenAngles>& k_angles() const noexcept { return same_positions ? q_angles : other_k_angles; }
-  std::int64_t heads_per_kv_head() const noexcept { return num_q_heads / num_kv_heads; }
   /// Whether features themselves turn.
   bool turns_features() const noexcept { return rotation != nullptr && rotate != Rotate::before_map; }
   /// Whether the denominator is made of the very features of the numerator.

@@ -46,13 +46,13 @@ class Steps {
 
  private:
   std::int64_t lay_out(Arena arena) noexcept {
-    const std::int64_t queries = size_ * p_.heads_per_kv_head();
+    const std::int64_t queries = size_ * p_.heads_per_kv_head;
     query_buffers_ = widths_.take(queries, arena);
     key_buffers_ = widths_.take(size_, arena);
     value_ = arena.take<T>(p_.value_dim);
     out_ = arena.take<T>(queries * p_.value_dim);
     divisors_ = arena.take<T>(queries);
-    bounds_ = arena.take<T>(p_.heads_per_kv_head());
+    bounds_ = arena.take<T>(p_.heads_per_kv_head);
     return arena.num_bytes();
   }
 
@@ -60,7 +60,7 @@ class Steps {
 
   /// `count` KV heads from `kv_head` on; their sums lie side by side.
   void step(const LinearSequence& sequence, std::int64_t kv_head, std::int64_t count, const LinearSums<T>& sums) {
-    const std::int64_t heads = p_.heads_per_kv_head();
+    const std::int64_t heads = p_.heads_per_kv_head;
     const LinearFeatures<T> keys = key_rows_.load({sequence.row, sequence.first_key, kv_head, 1, count});
     kernels_.add_up({1, count * p_.c_width, keys.c, nullptr, sums.denominator});
     kernels_.add_up({1, count * p_.m_width, keys.m, nullptr, sums.magnitude});
@@ -92,7 +92,7 @@ class Steps {
 
   /// Of the queries of the i-th KV head.
   void find_divisors(const LinearFeatures<T>& queries, const LinearSums<T>& sums, std::int64_t i) noexcept {
-    const std::int64_t heads = p_.heads_per_kv_head(), first = i * heads;
+    const std::int64_t heads = p_.heads_per_kv_head, first = i * heads;
     T* const divisors = divisors_ + first;
     if (p_.normalizer == Normalizer::none) {
       std::fill_n(divisors, heads, T{1});

@@ -112,7 +112,7 @@ LinearWeights linear_weights(const ConstTensorView& q, const ConstTensorView& k,
       std::vector<Row> keys;
       std::vector<bool> tokens;
       for (std::int64_t j = 0; j < s.num_keys; ++j) {
-        keys.push_back(load(key_rows, p, s.row, j, head / p.heads_per_kv_head()));
+        keys.push_back(load(key_rows, p, s.row, j, head / p.heads_per_kv_head));
         tokens.push_back(p.is_token(s.row, j));
       }
       for (std::int64_t i = 0; i < s.num_queries; ++i) {

@@ -25,13 +25,20 @@ void check_tensor(const AttentionProblem& p, const ConstTensorView& view, const 
   checks(p).width(view, what);
 }
 
-void check_shapes(const AttentionProblem& p) {
+/// As many batch rows, tokens and heads as there are queries.
+void check_is_per_query(const AttentionProblem& p, const ConstTensorView& view, const char* what) {
+  checks(p).size('B', view, what, p.q.size('B'), "q");
+  checks(p).size(p.token_axis, view, what, p.num_queries, "q");
+  checks(p).size('H', view, what, p.num_q_heads, "q");
+}
+
+void check_shapes(AttentionProblem& p) {
   checks(p).size('B', p.k, "k", p.q.size('B'), "q");
   checks(p).size('B', p.v, "v", p.q.size('B'), "q");
   checks(p).size('D', p.k, "k", p.head_dim, "q");
   checks(p).size(p.token_axis, p.v, "v", p.num_keys, "k");
   checks(p).size('H', p.v, "v", p.num_kv_heads, "k");
-  checks(p).heads(p.num_q_heads, p.num_kv_heads);
+  p.heads_per_kv_head = checks(p).heads(p.num_q_heads, p.num_kv_heads);
 }
 
 void check_sequences(AttentionProblem& p) {
@@ -98,15 +105,11 @@ void resolve_positions(AttentionProblem& p, const AttentionNames& names) {
 }
 
 /// The workspace overlaps nothing that is read or written. It nearly always lies elsewhere, which its bytes tell.
-void check_workspace(const AttentionProblem& p, const NamedViews& inputs, const NamedView& out, const NamedView& lse) {
+void check_workspace(const AttentionProblem& p, const NamedViews& others) {
   const MemoryRange bytes = workspace_range(p.options);
-  const auto lies_elsewhere = [&](const NamedView& view) { return !meet(bytes, view.range); };
-  if (std::all_of(inputs.begin(), inputs.end(), lies_elsewhere) && lies_elsewhere(out) && lies_elsewhere(lse)) return;
+  if (std::none_of(others.begin(), others.end(), [&](const NamedView& view) { return meet(bytes, view.range); })) return;
   const ConstTensorView memory = workspace_view(p.options);
-  const NamedView workspace = named("workspace", memory);
-  check_attention_written(p, inputs, workspace);
-  check_apart(p.operation, workspace, out);
-  if (p.options.lse) check_apart(p.operation, workspace, lse);
+  check_attention_written(p, others, named("workspace", memory));
 }
 
 }  // namespace
@@ -144,7 +147,7 @@ AttentionProblem check_attention_inputs(const AttentionNames& names, const Const
 
 void check_attention_result(const AttentionProblem& p, const ConstTensorView& view, const char* what) {
   check_tensor(p, view, what);
-  for (const char axis : {'B', p.token_axis, 'H'}) checks(p).size(axis, view, what, p.q.size(axis), "q");
+  check_is_per_query(p, view, what);
   checks(p).size('D', view, what, p.value_dim, "v");
 }
 
@@ -153,7 +156,7 @@ void check_attention_numbers(const AttentionProblem& p, const ConstTensorView& v
     fail_argument(p.operation, what, " must be float32 or float64, got ", name(view.dtype()));
   }
   checks(p).axes(view, what, p.is_packed() ? "TH" : "BSH");
-  for (const char axis : {'B', p.token_axis, 'H'}) checks(p).size(axis, view, what, p.q.size(axis), "q");
+  check_is_per_query(p, view, what);
 }
 
 NamedViews attention_inputs(const AttentionProblem& p) noexcept {
@@ -191,17 +194,18 @@ AttentionProblem check_attention(const ConstTensorView& q, const ConstTensorView
                                  const TensorView& out, const AttentionOptions& options, const CachedSequences* cached) {
   constexpr AttentionNames names{"attention", "attention, q_positions", "attention, k_positions"};
   AttentionProblem p = check_attention_inputs(names, q, k, v, out, options, cached);
-  const NamedViews inputs = attention_inputs(p);
-  const NamedView written = named("out", out);
+  NamedViews others = attention_inputs(p);  // that what is written next must not overlap
+  const auto check_written = [&](const NamedView& written) {
+    check_attention_written(p, others, written);
+    others.add(written);
+  };
   check_attention_result(p, out, "out");
-  check_attention_written(p, inputs, written);
-  const NamedView lse = named("lse", options.lse);
+  check_written(named("out", out));
   if (options.lse) {
     check_attention_numbers(p, options.lse, "lse");
-    check_attention_written(p, inputs, lse);
-    check_apart(p.operation, lse, written);
+    check_written(named("lse", options.lse));
   }
-  if (options.workspace != nullptr) check_workspace(p, inputs, written, lse);
+  if (options.workspace != nullptr) check_workspace(p, others);
   return p;
 }
 

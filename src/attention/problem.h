@@ -43,6 +43,7 @@ struct AttentionProblem {
   std::int64_t num_sequences = 0;      // batch rows, or packed ones
   std::int64_t num_queries, num_keys;  // tokens of a batch row, or packed ones
   std::int64_t num_q_heads, num_kv_heads, head_dim, value_dim;
+  std::int64_t heads_per_kv_head = 0;
   double scale;                                            // without temperatures
   std::optional<TokenAngles> q_angles, k_angles;           // none: nothing turns
   bool turn_alike = false;                                 // both have as many tokens, at positions counted from 0
@@ -50,7 +51,6 @@ struct AttentionProblem {
   const CachedSequences* cached;                           // nullptr, or what is read, turned already, in place of k and v
 
   bool is_packed() const noexcept { return token_axis == 'T'; }
-  std::int64_t heads_per_kv_head() const noexcept { return num_q_heads / num_kv_heads; }
   /// What the products of one query are multiplied by: the scale, and its temperature.
   double scale_of(std::int64_t row, std::int64_t token) const noexcept;
   /// -infinity where there is none.

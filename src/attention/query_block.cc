@@ -85,7 +85,7 @@ template <class T>
 QueryBlock<T>::QueryBlock(const AttentionProblem& problem, const BlockTiles& tiles, Arena& arena)
     : p_(problem),
       kernels_(kernels_for<T>(problem)),
-      heads_per_kv_head_(problem.heads_per_kv_head()),
+      heads_per_kv_head_(problem.heads_per_kv_head),
       padded_value_dim_(round_up(problem.value_dim, kernels_.value_panel)),
       visible_(problem),
       added_(problem),

@@ -115,9 +115,9 @@ void add_shaw_values(const TensorView& out, const ConstTensorView& q, const Cons
     const AttentionSequence tokens = sequence(problem, b);
     Rows rows(problem, tokens, kv_head);
     std::vector<double> by_row(static_cast<std::size_t>(vectors.num_rows()));  // the weights of each row of the table
-    for (std::int64_t n = 0; n < problem.heads_per_kv_head() * problem.num_queries; ++n) {
+    for (std::int64_t n = 0; n < problem.heads_per_kv_head * problem.num_queries; ++n) {
       const std::int64_t i = n % problem.num_queries;
-      const std::int64_t head = kv_head * problem.heads_per_kv_head() + n / problem.num_queries;
+      const std::int64_t head = kv_head * problem.heads_per_kv_head + n / problem.num_queries;
       const std::vector<double>& weight = rows.weights(i, head);
       std::fill(by_row.begin(), by_row.end(), 0.0);
       for (std::int64_t j = 0; j < problem.num_keys; ++j) {

@@ -28,16 +28,19 @@ struct TensorChecks {
   }
 
   void has(char axis, const ConstTensorView& view, const char* what) const {
-    if (view.has(axis)) return;
+    if (!view.has(axis)) lacks(axis, view, what);
+  }
+  [[noreturn]] void lacks(char axis, const ConstTensorView& view, const char* what) const {
     fail_argument(operation, what, " must have the axis ", axis, ", got \"", view.axes().c_str(), "\"");
   }
 
   /// Rows along D, of tokens and maybe heads, and of batch rows where tokens are not packed.
   void axes_of_rows(const ConstTensorView& view, const char* what, char token_axis) const {
     const bool is_packed = token_axis == 'T';
-    const int known = (view.has('B') && !is_packed) + view.has(token_axis) + view.has('H') + view.has('D');
+    const bool has_tokens = is_packed ? view.has('T') : view.has('S');
+    const int known = (view.has('B') && !is_packed) + has_tokens + view.has('H') + view.has('D');
     if (known < view.rank()) axes(view, what, is_packed ? "THD" : "BSHD");
-    has(token_axis, view, what);
+    if (!has_tokens) lacks(token_axis, view, what);
     has('D', view, what);
   }
 
@@ -74,8 +77,10 @@ struct TensorChecks {
     if (view.size('B') != 1) size('B', view, what, batch, "q");
   }
 
-  void heads(std::int64_t num_q_heads, std::int64_t num_kv_heads) const {
-    if (num_q_heads == 0 || (num_kv_heads != 0 && num_q_heads % num_kv_heads == 0)) return;
+  /// How many query heads share a KV head.
+  std::int64_t heads(std::int64_t num_q_heads, std::int64_t num_kv_heads) const {
+    const std::int64_t per_kv_head = num_kv_heads == 0 ? 0 : num_q_heads / num_kv_heads;
+    if (per_kv_head * num_kv_heads == num_q_heads) return per_kv_head;
     fail_argument(operation, "the number of query heads must be a multiple of the number of KV heads, got ", num_q_heads,
                   " and ", num_kv_heads);
   }
