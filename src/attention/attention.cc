@@ -11,6 +11,7 @@
 #include "attention/problem.h"
 #include "attention/query_block.h"
 #include "attention/sequences.h"
+#include "attention/visible_keys.h"
 #include "attention/workspace.h"
 #include "base/parallel.h"
 #include "base/progress.h"
@@ -43,8 +44,9 @@ class AttentionTasks {
   void run(std::byte& memory) const {
     Arena arena(memory);
     const Memory at = take(arena);
+    const VisibleKeys visible(p_);
     for (std::int64_t n = 0; n < p_.num_sequences; ++n) {
-      at.sequences[n] = sequence(p_, n);
+      at.sequences[n] = visible.sequence(n);
       for (std::int64_t head = 0; head < p_.num_kv_heads; ++head) {
         std::construct_at(at.blocks_left + n * p_.num_kv_heads + head, num_blocks(at.sequences[n], block_tiles_.rows));
       }
@@ -152,10 +154,8 @@ std::int64_t decode_bytes(const AttentionProblem& p) {
 }
 
 bool computes_in_double(const AttentionProblem& p) noexcept {
-  for (const DType dtype : {p.q.dtype(), p.k.dtype(), p.v.dtype(), p.out.dtype()}) {
-    if (dtype == DType::f64) return true;
-  }
-  return false;
+  const auto is_double = [](const ConstTensorView& x) { return x.dtype() == DType::f64; };
+  return is_double(p.q) || is_double(p.k) || is_double(p.v) || is_double(p.out);
 }
 
 /// body(way): the way that suits the problem, which says num_bytes() and does run(memory).

@@ -81,6 +81,7 @@ class BackwardTasks {
   Memory take(Arena& arena) const {
     Memory at{arena.take<SequenceTasks<T>>(p_.num_sequences),
               b_.gradients.sinks ? arena.take<double>(num_tasks_ * p_.heads_per_kv_head) : nullptr, nullptr};
+    const VisibleKeys visible(p_);
     std::int64_t first_task = 0;
     for (std::int64_t n = 0; n < p_.num_sequences; ++n) {
       const AttentionSequence tokens = sequence_tokens(p_, n);
@@ -94,7 +95,7 @@ class BackwardTasks {
       for (std::int64_t i = 0; tasks.done != nullptr && i < p_.num_kv_heads * tasks.num_parts; ++i) {
         std::construct_at(tasks.done + i, 0);
       }
-      tasks.sequence = sequence(p_, n);
+      tasks.sequence = visible.sequence(n);
       at.sequences[n] = tasks;
     }
     at.workers = arena.take<std::byte>(num_workers_ * worker_bytes_);

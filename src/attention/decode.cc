@@ -1,12 +1,10 @@
 #include "attention/decode.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "attention/added_scores.h"
 #include "attention/arena.h"
 #include "attention/sequences.h"
-#include "attention/visible_keys.h"
 #include "base/parallel.h"
 #include "base/progress.h"
 #include "kernels/decode.h"
@@ -53,11 +51,12 @@ bool has_single_queries(const AttentionProblem& p) noexcept {
   return true;
 }
 
-DecodeTasks::DecodeTasks(const AttentionProblem& problem) : p_(problem), decoder_(problem) {
+DecodeTasks::DecodeTasks(const AttentionProblem& problem) : p_(problem), visible_(problem), decoder_(problem, visible_) {
   constexpr std::int64_t groups_per_worker = 2;  // fewer, and some threads would wait for others
   const std::int64_t most_workers = concurrency(p_.options.executor);
   const std::int64_t fewest = most_workers > 1 ? groups_per_worker * most_workers : 1;
-  const std::int64_t per_task = std::max<std::int64_t>(p_.num_sequences * p_.num_kv_heads / fewest, 1);
+  const std::int64_t heads = p_.num_sequences * p_.num_kv_heads;
+  const std::int64_t per_task = most_workers > 1 ? std::max<std::int64_t>(heads / fewest, 1) : heads;
   const std::int64_t one = decoder_bytes(decoder_, 1);
   fit_ = one <= most_bytes;
   group_heads_ = heads_at_once(p_, decoder_, std::min(per_task, p_.num_kv_heads), one);
@@ -83,47 +82,50 @@ void DecodeTasks::run(std::byte& memory) {
 }
 
 /// body(decoder, task, sequence, heads) for the tasks that belong to a group of heads: `tasks_per_group` of each.
-template <class Body>
-void DecodeTasks::for_tasks(std::byte* memory, std::int64_t tasks_per_group, const Body& body) {
-  parallel_for(p_.options.executor, num_workers_, [&](std::int64_t worker) {
+template <std::int64_t tasks_per_group, class Body>
+void DecodeTasks::for_tasks(std::byte* memory, const Body& body) {
+  const auto do_tasks = [&](Decoder& decoder, std::int64_t worker) {
     Arena own(memory[worker * worker_bytes_]);
-    std::optional<Decoder> copy;
-    if (num_workers_ > 1) copy.emplace(decoder_);
-    Decoder& decoder = copy ? *copy : decoder_;
     decoder.lay_out(own, group_heads_);
-    const std::int64_t num_tasks = num_groups_ * tasks_per_group;
-    AttentionSequence s{};
-    s.number = -1;  // none yet
-    for (std::int64_t i = worker; i < num_tasks; i += num_workers_) {
-      const std::int64_t group = i / tasks_per_group, first = group % groups_per_sequence_ * group_heads_;
-      const std::int64_t number = group / groups_per_sequence_;
-      if (number != s.number) s = sequence(p_, number);
-      if (s.num_queries > 0) body(decoder, i, s, HeadRange{first, std::min(group_heads_, p_.num_kv_heads - first)});
+    const std::int64_t tasks_per_sequence = groups_per_sequence_ * tasks_per_group;
+    std::int64_t i = worker;
+    for (std::int64_t n = 0; n < p_.num_sequences; ++n) {
+      const std::int64_t begin = n * tasks_per_sequence, end = begin + tasks_per_sequence;
+      if (i >= end) continue;
+      const AttentionSequence s = visible_.sequence(n);
+      for (; i < end; i += num_workers_) {
+        const std::int64_t first = (i - begin) / tasks_per_group * group_heads_;
+        if (s.num_queries > 0) body(decoder, i, s, HeadRange{first, std::min(group_heads_, p_.num_kv_heads - first)});
+      }
     }
+  };
+  if (num_workers_ == 1) return do_tasks(decoder_, 0);
+  parallel_for(p_.options.executor, num_workers_, [&](std::int64_t worker) {
+    Decoder own = decoder_;
+    do_tasks(own, worker);
   });
 }
 
 void DecodeTasks::run_whole(std::byte* memory) {
-  for_tasks(memory, 1, [](Decoder& decoder, std::int64_t, const AttentionSequence& s, const HeadRange& heads) {
+  for_tasks<1>(memory, [](Decoder& decoder, std::int64_t, const AttentionSequence& s, const HeadRange& heads) {
     decoder.attend(s, heads);
   });
 }
 
 void DecodeTasks::run_parts(std::byte* memory) {
-  const VisibleKeys visible(p_);
   const auto sums = [&](std::int64_t task) {
     Arena own(memory[num_workers_ * worker_bytes_ + task * sums_bytes_]);
     return PartSums::take(own, decoder_.shape(), group_heads_);
   };
-  for_tasks(memory, most_parts,
-            [&](Decoder& decoder, std::int64_t task, const AttentionSequence& s, const HeadRange& heads) {
-              const KeyRange keys = visible.range(s, 0);
-              const std::int64_t i = task % most_parts, count = num_parts(keys);
-              if (i < count) decoder.attend_part(s, keys, heads, i, count, sums(task));
-            });
-  for_tasks(memory, 1, [&](Decoder& decoder, std::int64_t group, const AttentionSequence& s, const HeadRange& heads) {
+  for_tasks<most_parts>(memory,
+                        [&](Decoder& decoder, std::int64_t task, const AttentionSequence& s, const HeadRange& heads) {
+                          const KeyRange keys = visible_.range(s, 0);
+                          const std::int64_t i = task % most_parts, count = num_parts(keys);
+                          if (i < count) decoder.attend_part(s, keys, heads, i, count, sums(task));
+                        });
+  for_tasks<1>(memory, [&](Decoder& decoder, std::int64_t group, const AttentionSequence& s, const HeadRange& heads) {
     const PartSums whole = sums(group * most_parts);
-    for (std::int64_t i = 1; i < num_parts(visible.range(s, 0)); ++i) {
+    for (std::int64_t i = 1; i < num_parts(visible_.range(s, 0)); ++i) {
       decoder.merge(sums(group * most_parts + i), whole, heads.count);
     }
     decoder.write(s, heads, whole);

@@ -10,6 +10,7 @@
 
 #include "attention/decoder.h"
 #include "attention/problem.h"
+#include "attention/visible_keys.h"
 
 namespace rotary {
 
@@ -32,12 +33,13 @@ class DecodeTasks {
   void run(std::byte& memory);
 
  private:
-  template <class Body>
-  void for_tasks(std::byte* memory, std::int64_t tasks_per_group, const Body& body);
+  template <std::int64_t tasks_per_group, class Body>
+  void for_tasks(std::byte* memory, const Body& body);
   void run_whole(std::byte* memory);
   void run_parts(std::byte* memory);
 
   const AttentionProblem& p_;
+  VisibleKeys visible_;
   Decoder decoder_;                                              // what each thread has a copy of
   std::int64_t group_heads_, groups_per_sequence_, num_groups_;  // KV heads of one sequence that are done together
   bool fit_;

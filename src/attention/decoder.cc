@@ -31,8 +31,9 @@ std::int64_t keys_in_a_row(const AttentionProblem& p) noexcept {
 
 /// Where part `i` of `count` ends; it begins where the one before it ends.
 std::int64_t part_end(const KeyRange& keys, std::int64_t i, std::int64_t count) noexcept {
+  if (i + 1 == count) return keys.end;
   const std::int64_t length = round_up((keys.end - keys.begin + count - 1) / count, decode_keys);
-  return std::min(keys.end, keys.begin + (i + 1) * length);
+  return keys.begin + (i + 1) * length;
 }
 
 /// The steps through the keys of some heads: all heads after each run of keys.
@@ -88,10 +89,10 @@ PartSums PartSums::of(std::int64_t kv_head, const DecodeShape& shape) const noex
   return {out + head * shape.value_dim, reference + head, sum + head};
 }
 
-Decoder::Decoder(const AttentionProblem& problem)
+Decoder::Decoder(const AttentionProblem& problem, const VisibleKeys& visible)
     : p_(problem),
       shape_(problem),
-      visible_(problem),
+      visible_(visible),
       query_rows_(problem.q, problem.q_angles, {.as_written = problem.cached != nullptr, .in_runs = false}),
       out_rows_(problem.out) {
   if (problem.k_angles) key_rows_.emplace(problem.k, problem.k_angles, TurnedRowsOptions{.in_runs = false});

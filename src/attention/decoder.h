@@ -47,8 +47,8 @@ constexpr std::int64_t most_parts = 8;
 /// One thread, and its workspace.
 class Decoder {
  public:
-  /// Refers to the problem. It can do nothing before lay_out().
-  explicit Decoder(const AttentionProblem& problem);
+  /// Refers to both. It can do nothing before lay_out().
+  Decoder(const AttentionProblem& problem, const VisibleKeys& visible);
 
   /// Takes its memory for up to `most_heads` KV heads at once, or counts it.
   void lay_out(Arena& arena, std::int64_t most_heads);
@@ -75,7 +75,7 @@ class Decoder {
 
   const AttentionProblem& p_;
   DecodeShape shape_;
-  VisibleKeys visible_;
+  const VisibleKeys& visible_;
   TurnedRows<float> query_rows_;
   std::optional<TurnedRows<float>> key_rows_;  // if keys turn on the way
   TensorRows<TensorView> out_rows_;

@@ -1,7 +1,6 @@
 #include "attention/sequences.h"
 
 #include "attention/cached_sequences.h"
-#include "attention/visible_keys.h"
 
 namespace rotary {
 
@@ -21,12 +20,6 @@ AttentionSequence sequence_tokens(const AttentionProblem& p, std::int64_t n) noe
     s.num_queries = p.num_queries;
     s.num_keys = p.cached != nullptr ? p.cached->at(n).num_tokens : p.num_keys;
   }
-  return s;
-}
-
-AttentionSequence sequence(const AttentionProblem& p, std::int64_t n) noexcept {
-  AttentionSequence s = sequence_tokens(p, n);
-  VisibleKeys(p).describe(s, n);
   return s;
 }
 

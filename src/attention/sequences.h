@@ -38,8 +38,7 @@ struct AttentionSequence {
   bool is_scattered() const noexcept { return padding_is_scattered || chunks_are_scattered || documents_are_scattered; }
 };
 
-/// Number `n` of the problem's sequences: its tokens alone; everything.
+/// Number `n` of the problem's sequences: its tokens alone. VisibleKeys::sequence() says everything.
 AttentionSequence sequence_tokens(const AttentionProblem& problem, std::int64_t n) noexcept;
-AttentionSequence sequence(const AttentionProblem& problem, std::int64_t n) noexcept;
 
 }  // namespace rotary

@@ -110,9 +110,10 @@ void add_shaw_values(const TensorView& out, const ConstTensorView& q, const Cons
   const SidePositions keys("add_shaw_values, k_positions", options.k_positions, problem.num_sequences, problem.num_keys,
                            PositionNumbers::whole);
   const ShawTable vectors(table);
+  const VisibleKeys visible(problem);
   parallel_for(options.executor, problem.num_sequences * problem.num_kv_heads, [&](std::int64_t task) {
     const std::int64_t b = task / problem.num_kv_heads, kv_head = task % problem.num_kv_heads;
-    const AttentionSequence tokens = sequence(problem, b);
+    const AttentionSequence tokens = visible.sequence(b);
     Rows rows(problem, tokens, kv_head);
     std::vector<double> by_row(static_cast<std::size_t>(vectors.num_rows()));  // the weights of each row of the table
     for (std::int64_t n = 0; n < problem.heads_per_kv_head * problem.num_queries; ++n) {

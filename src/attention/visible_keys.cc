@@ -48,6 +48,29 @@ VisibleKeys::VisibleKeys(const AttentionProblem& problem) noexcept
       window_right_(reach(options_.window_right)),
       chunk_size_(static_cast<double>(options_.chunk_size)) {}
 
+AttentionSequence VisibleKeys::sequence(std::int64_t n) const noexcept {
+  AttentionSequence s = sequence_tokens(p_, n);
+  s.tokens = {0, s.num_keys};
+  if (options_.prefix_lengths) {
+    const ConstTensorView& lengths = options_.prefix_lengths;
+    s.prefix_length = whole_number(lengths, n * lengths.stride(p_.is_packed() ? 'N' : 'B'));
+  }
+  if (options_.key_padding_mask) {
+    while (s.tokens.begin < s.tokens.end && !is_token(s, s.tokens.begin)) ++s.tokens.begin;
+    while (s.tokens.begin < s.tokens.end && !is_token(s, s.tokens.end - 1)) --s.tokens.end;
+    for (std::int64_t key = s.tokens.begin; key < s.tokens.end && !s.padding_is_scattered; ++key) {
+      s.padding_is_scattered = !is_token(s, key);
+    }
+  }
+  if (options_.chunk_size != 0 && !p_.k_positions->is_counted()) {
+    s.chunks_are_scattered = !ascend(s.num_keys, [&](std::int64_t key) { return chunk_of_key(s, key); });
+  }
+  if (options_.k_document_ids) {
+    s.documents_are_scattered = !ascend(s.num_keys, [&](std::int64_t key) { return document_of_key(s, key); });
+  }
+  return s;
+}
+
 KeyRange VisibleKeys::range(const AttentionSequence& s, std::int64_t query) const noexcept {
   const std::int64_t diagonal = options_.causal == Causal::bottom_right ? query + s.num_keys - s.num_queries : query;
   std::int64_t begin = std::max(s.tokens.begin, diagonal - window_left_);
@@ -70,27 +93,6 @@ bool VisibleKeys::shows(const AttentionSequence& s, std::int64_t query, std::int
   if (s.padding_is_scattered && !is_token(s, key)) return false;
   if (s.chunks_are_scattered && chunk_of_key(s, key) != chunk_of_query(s, query)) return false;
   return !s.documents_are_scattered || document_of_key(s, key) == document_of_query(s, query);
-}
-
-void VisibleKeys::describe(AttentionSequence& s, std::int64_t n) const noexcept {
-  s.tokens = {0, s.num_keys};
-  if (options_.prefix_lengths) {
-    const ConstTensorView& lengths = options_.prefix_lengths;
-    s.prefix_length = whole_number(lengths, n * lengths.stride(p_.is_packed() ? 'N' : 'B'));
-  }
-  if (options_.key_padding_mask) {
-    while (s.tokens.begin < s.tokens.end && !is_token(s, s.tokens.begin)) ++s.tokens.begin;
-    while (s.tokens.begin < s.tokens.end && !is_token(s, s.tokens.end - 1)) --s.tokens.end;
-    for (std::int64_t key = s.tokens.begin; key < s.tokens.end && !s.padding_is_scattered; ++key) {
-      s.padding_is_scattered = !is_token(s, key);
-    }
-  }
-  if (options_.chunk_size != 0 && !p_.k_positions->is_counted()) {
-    s.chunks_are_scattered = !ascend(s.num_keys, [&](std::int64_t key) { return chunk_of_key(s, key); });
-  }
-  if (options_.k_document_ids) {
-    s.documents_are_scattered = !ascend(s.num_keys, [&](std::int64_t key) { return document_of_key(s, key); });
-  }
 }
 
 bool VisibleKeys::is_token(const AttentionSequence& s, std::int64_t key) const noexcept {

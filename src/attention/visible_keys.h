@@ -23,13 +23,12 @@ class VisibleKeys {
  public:
   explicit VisibleKeys(const AttentionProblem& problem) noexcept;
 
+  /// Number `n` of the problem's sequences, with what the rules say about all its keys.
+  AttentionSequence sequence(std::int64_t n) const noexcept;
   /// No key outside is seen by the query.
   KeyRange range(const AttentionSequence& s, std::int64_t query) const noexcept;
   /// Whether a key in that range is seen.
   bool shows(const AttentionSequence& s, std::int64_t query, std::int64_t key) const noexcept;
-
-  /// Notes what the rules say about all keys of a sequence whose tokens are set, the `n`-th one.
-  void describe(AttentionSequence& s, std::int64_t n) const noexcept;
 
  private:
   bool is_token(const AttentionSequence& s, std::int64_t key) const noexcept;
