@@ -81,7 +81,7 @@ bool strides_nest(const ConstTensorView& view) {
     std::uint64_t step, reach;
   } axes[max_rank];
   int count = 0;
-  for (int i = 0; i < view.rank(); ++i) {
+  for (int i = view.rank() - 1; i >= 0; --i) {  // in memory's own order, nearly always: there is nothing to sort
     const std::int64_t length = view.shape()[i], stride = view.strides()[i];
     if (length < 2) continue;
     const std::uint64_t step = stride < 0 ? -static_cast<std::uint64_t>(stride) : static_cast<std::uint64_t>(stride);

@@ -26,12 +26,32 @@ ConstTensorView real_view(const char* operation, const char* what, const ConstTe
   return {x.data(), x.dtype() == DType::c64 ? DType::f32 : DType::f64, x.axes(), shape, strides};
 }
 
-/// What is written.
-TensorView writable_heads(const char* operation, const char* what, const TensorView& x, const Rotation& rotation) {
-  const ConstTensorView real = heads(operation, what, x, rotation);
-  if (overlaps_itself(real)) fail_argument(operation, what, " must have elements that do not overlap each other");
-  if (!is_complex(x.dtype())) return x;
-  return {const_cast<void*>(real.data()), real.dtype(), real.axes(), real.shape(), real.strides()};
+/// Throws unless the tensor is as heads.h says.
+void check_heads(const char* operation, const char* what, const ConstTensorView& x, const Rotation& rotation) {
+  if (!x) fail_argument(operation, what, " must be given");
+  for (int i = 0; i < x.rank(); ++i) {
+    if (const char axis = x.axes()[i]; axis != 'B' && axis != 'S' && axis != 'T' && axis != 'H' && axis != 'D') {
+      fail_argument(operation, what, " must have axes among B, S, T, H and D, got \"", x.axes().c_str(), "\"");
+    }
+  }
+  if (!is_real_float(x.dtype()) && !is_complex(x.dtype())) {
+    fail_argument(operation, what, " must be float64, float32, float16, bfloat16, complex128 or complex64, got ",
+                  name(x.dtype()));
+  }
+  const std::int64_t per_channel = is_complex(x.dtype()) ? 2 : 1;
+  const auto width = x.has('D') ? checked_mul(x.size('D'), per_channel) : 0;
+  if (width != rotation.head_dim()) {
+    fail_argument(operation, what, " must have head_dim channels along D, got ", x.has('D') ? x.size('D') : 0,
+                  per_channel == 2 ? " complex ones" : "", " for head_dim ", rotation.head_dim());
+  }
+}
+
+void check_written(const char* operation, const char* what, const ConstTensorView& x) {
+  if (overlaps_itself(x)) fail_argument(operation, what, " must have elements that do not overlap each other");
+}
+
+TensorView writable(const ConstTensorView& x) {
+  return {const_cast<void*>(x.data()), x.dtype(), x.axes(), x.shape(), x.strides()};
 }
 
 bool same_view(const ConstTensorView& a, const ConstTensorView& b) {
@@ -53,34 +73,24 @@ void check_same_shape(const char* operation, const char* what, const ConstTensor
 
 }  // namespace
 
-ConstTensorView heads(const char* operation, const char* what, const ConstTensorView& x, const Rotation& rotation) {
-  if (!x) fail_argument(operation, what, " must be given");
-  for (int i = 0; i < x.rank(); ++i) {
-    if (const char axis = x.axes()[i]; axis != 'B' && axis != 'S' && axis != 'T' && axis != 'H' && axis != 'D') {
-      fail_argument(operation, what, " must have axes among B, S, T, H and D, got \"", x.axes().c_str(), "\"");
-    }
-  }
-  if (!is_real_float(x.dtype()) && !is_complex(x.dtype())) {
-    fail_argument(operation, what, " must be float64, float32, float16, bfloat16, complex128 or complex64, got ",
-                  name(x.dtype()));
-  }
-  const std::int64_t per_channel = is_complex(x.dtype()) ? 2 : 1;
-  const auto width = x.has('D') ? checked_mul(x.size('D'), per_channel) : 0;
-  if (width != rotation.head_dim()) {
-    fail_argument(operation, what, " must have head_dim channels along D, got ", x.has('D') ? x.size('D') : 0,
-                  per_channel == 2 ? " complex ones" : "", " for head_dim ", rotation.head_dim());
-  }
-  return is_complex(x.dtype()) ? real_view(operation, what, x, rotation) : x;
-}
-
 TensorToRotate turned_in_place(const char* operation, const char* what, const TensorView& x, const Rotation& rotation) {
-  const TensorView turned = writable_heads(operation, what, x, rotation);
-  return {turned, turned};
+  check_heads(operation, what, x, rotation);
+  if (is_complex(x.dtype())) {
+    const TensorView real = writable(real_view(operation, what, x, rotation));
+    check_written(operation, what, real);
+    return {real, real};
+  }
+  check_written(operation, what, x);
+  return {x, x};
 }
 
 TensorToRotate turned_to(const char* operation, const char* what, const ConstTensorView& x, const TensorView& out,
                          const Rotation& rotation) {
-  const TensorToRotate tensor{heads(operation, what, x, rotation), writable_heads(operation, "out", out, rotation)};
+  check_heads(operation, what, x, rotation);
+  TensorToRotate tensor{is_complex(x.dtype()) ? real_view(operation, what, x, rotation) : x, out};
+  check_heads(operation, "out", out, rotation);
+  if (is_complex(out.dtype())) tensor.out = writable(real_view(operation, "out", out, rotation));
+  check_written(operation, "out", tensor.out);
   check_same_shape(operation, what, tensor.x, tensor.out);
   if (!same_view(tensor.x, tensor.out) && may_share_memory(tensor.x, tensor.out)) {
     fail_argument(operation, "out must be ", what, " itself or not overlap it");

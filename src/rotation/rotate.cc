@@ -1,7 +1,6 @@
 // The doors: everything is checked here, before anything is written.
 #include "rotary/rotate.hpp"
 
-#include <array>
 #include <cstdint>
 
 #include "base/apart.h"
@@ -31,7 +30,7 @@ void turn(const char* operation, const char* what, const TensorToRotate& tensor,
   if (way != Way::forward) angles.negate();
   if (way == Way::inverse) angles.scale(1 / (rotation.amplitude() * rotation.amplitude()));  // it is in the angles already
   const PairMap map = way == Way::forward ? PairMap::forward(rotation) : PairMap::backward(rotation);
-  rotate_tensors(std::array{tensor}, tokens, map, angles, options.executor);
+  rotate_tensors({&tensor, 1}, tokens, map, angles, options.executor);
 }
 
 }  // namespace

@@ -1,7 +1,5 @@
 #include "rotation/shift.h"
 
-#include <array>
-
 #include "base/apart.h"
 #include "base/fail.h"
 #include "rotary/rotate.hpp"
@@ -22,7 +20,7 @@ void shift_keys(const char* operation, const char* written, const TensorToRotate
   if (options.table != nullptr) fail_argument(operation, "takes no table: its rows belong to positions, not to distances");
   const auto checked = TokenPositions::listed(operation, "distances", distances, tokens, rotation.num_axes());
   const TokenAngles angles = shift_angles(operation, rotation, checked, tokens, options.precision);
-  rotate_tensors(std::array{tensor}, tokens, PairMap::rotated(rotation), angles, options.executor);
+  rotate_tensors({&tensor, 1}, tokens, PairMap::rotated(rotation), angles, options.executor);
 }
 
 /// One number for every token: a view without axes.
