@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -311,7 +312,7 @@ struct Family {
   std::string_view base_per_layer = {};     ///< a list of bases, one per layer (layer_rope_theta)
   std::string_view partial_per_layer = {};  ///< a list of shares, one per layer
   std::string_view scaled_layers = {};      ///< a list of the layers that the rule is for; the others have the plain one
-  std::array<SortRope, 3> ropes = {};
+  std::span<const SortRope> ropes = {};
   /// A flag that makes the base follow the prompt's length, from seq_length on: the first Qwen's use_dynamic_ntk. Classes
   /// disagree about its default, so that it must be given.
   std::string_view prompt_ntk_flag = {};
