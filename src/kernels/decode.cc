@@ -84,39 +84,56 @@ struct Element<DType::i8> {
 
 // ---- fetching ahead ----
 
-/// Rows that are needed next, fetched one after the other at every so many calls.
+/// Rows that are needed next, fetched line by line.
 class NextRows {
  public:
-  NextRows(const std::byte* const* rows, std::int64_t count, std::int64_t row_bytes, std::int64_t every = 1)
-      : row_(rows), end_(rows + count), row_bytes_(row_bytes), every_(every), left_(every) {}
+  NextRows(const std::byte* const* rows, std::int64_t count, std::int64_t row_bytes)
+      : row_(rows), end_(rows + count), lines_of_row_(row_bytes / decode_row_bytes) {
+    start_row();
+  }
 
+  template <int lines>
   HWY_INLINE void fetch() {
-    if (--left_ > 0 || row_ == end_) return;
-    left_ = every_;
-    const std::byte* const row = *row_++;
-    for (std::int64_t i = 0; i < row_bytes_; i += 2 * decode_row_bytes) {
-      __builtin_prefetch(row + i, 0, 2);  // for the second-level cache: the first one is full
-      __builtin_prefetch(row + i + decode_row_bytes, 0, 2);
+    for (int i = 0; i < lines; ++i) {
+      __builtin_prefetch(line_, 0, 2);  // for the second-level cache: the first one is full
+      line_ += step_;
+      if (--left_ == 0) start_row();
     }
   }
 
  private:
+  void start_row() {
+    if (row_ == end_) {  // the last line again and again, which costs nothing
+      step_ = 0;
+      left_ = std::numeric_limits<std::int64_t>::max();
+      return;
+    }
+    line_ = *row_++;
+    left_ = lines_of_row_;
+  }
+
   const std::byte* const* row_;
   const std::byte* const* end_;
-  std::int64_t row_bytes_, every_, left_;
+  std::int64_t lines_of_row_, left_ = 0, step_ = decode_row_bytes;
+  const std::byte* line_ = nullptr;
 };
+
+/// Lines to be fetched beside so many vectors of elements, which are gone through so many times: as many as they take, at least one.
+template <DType dtype, int vectors, int passes = 1>
+constexpr int lines_of = std::max<int>(1, vectors * lanes * Element<dtype>::bytes / (decode_row_bytes * passes));
 
 // ---- scores ----
 
 /// partial[head][key]: vectors whose lanes sum to query . key, for `tile` keys; heads are `head_step` vectors apart.
-template <DType dtype, int heads, int tile>
+template <DType dtype, int heads, int tile, int passes>
 HWY_INLINE void dot_products(const std::byte* const* keys, const float* queries, std::int64_t head_dim, float* partial,
-                             std::int64_t head_step) {
+                             std::int64_t head_step, NextRows& ahead) {
   using E = Element<dtype>;
   const Tag<float> d;
   F sum[heads * tile];
   unroll<heads * tile>([&](auto i) ROTARY_LAMBDA { sum[i] = hn::Zero(d); });
   for (std::int64_t channel = 0; channel < head_dim; channel += E::unit * lanes) {
+    ahead.fetch<lines_of<dtype, tile * E::unit, passes>>();
     F x[tile * E::unit];
     unroll<tile>([&](auto k) ROTARY_LAMBDA { E::load(keys[k] + channel * E::bytes, x + k * E::unit); });
     unroll<heads>([&](auto h) ROTARY_LAMBDA {
@@ -158,7 +175,7 @@ HWY_INLINE void store_few_sums(const float* partial, float* scores) {
 }
 
 /// scores[head][key] of `count` keys, no more than a vector has lanes; those past the last one mean nothing.
-template <DType dtype, int heads>
+template <DType dtype, int heads, int passes>
 HWY_INLINE void score_vector(const std::byte* const* keys, std::int64_t count, const float* queries, std::int64_t head_dim,
                              float* partial, float* scores, NextRows& ahead) {
   constexpr int tile = keys_at_once<dtype, heads>();
@@ -166,12 +183,10 @@ HWY_INLINE void score_vector(const std::byte* const* keys, std::int64_t count, c
   const std::int64_t head_step = are_few ? few_keys<heads> : lanes;
   std::int64_t key = 0;
   for (; key + tile <= count; key += tile) {
-    for (int k = 0; k < tile; ++k) ahead.fetch();
-    dot_products<dtype, heads, tile>(keys + key, queries, head_dim, partial + key * lanes, head_step);
+    dot_products<dtype, heads, tile, passes>(keys + key, queries, head_dim, partial + key * lanes, head_step, ahead);
   }
   for (; key < count; ++key) {
-    ahead.fetch();
-    dot_products<dtype, heads, 1>(keys + key, queries, head_dim, partial + key * lanes, head_step);
+    dot_products<dtype, heads, 1, passes>(keys + key, queries, head_dim, partial + key * lanes, head_step, ahead);
   }
   if (are_few) return store_few_sums<heads>(partial, scores);
   for (int h = 0; h < heads; ++h) {
@@ -193,7 +208,7 @@ HWY_INLINE void score(const DecodeStep& step, const DecodeSums& sums, const floa
   for (std::int64_t first = 0; first < step.count; first += lanes) {
     const std::int64_t count = std::min(step.count - first, lanes);
     for (int h = 0; h < heads; h += at_once) {
-      score_vector<dtype, at_once>(step.keys + first, count, queries + h * sums.head_dim, sums.head_dim, partial,
+      score_vector<dtype, at_once, score_passes<heads>>(step.keys + first, count, queries + h * sums.head_dim, sums.head_dim, partial,
                                    scores + h * decode_keys + first, ahead);
     }
     const auto in_step = hn::FirstN(d, static_cast<std::size_t>(count));
@@ -275,7 +290,7 @@ HWY_INLINE void add_values(const DecodeStep& step, const float* weights, float* 
                       ROTARY_LAMBDA { sum[h * width + c] = hn::Load(d, out + h * value_dim + channel + c * lanes); });
   });
   for (std::int64_t key = 0; key < step.count; ++key) {
-    ahead.fetch();
+    ahead.fetch<lines_of<dtype, width>>();
     const std::byte* const row = step.values[key] + channel * E::bytes;
     F weight[heads];
     unroll<heads>([&](auto h) ROTARY_LAMBDA { weight[h] = hn::Set(d, weights[h * decode_keys + key]); });
@@ -319,7 +334,7 @@ void step_of(const DecodeStep& step, const DecodeStep* next, const DecodeSums& s
   float* const partial = scores + heads * decode_keys;
   float* const out = sums.out + first_head * sums.value_dim;
   constexpr int bytes = Element<dtype>::bytes;
-  NextRows values(step.values, fetches ? step.count : 0, sums.value_dim * bytes, score_passes<heads>);
+  NextRows values(step.values, fetches ? step.count : 0, sums.value_dim * bytes);
   score<dtype, heads>(step, sums, sums.queries + first_head * sums.head_dim, partial, scores, values);
   float* const references = sums.reference + first_head;
   if (any_exceeds<heads>(step, scores, references)) {
@@ -331,9 +346,7 @@ void step_of(const DecodeStep& step, const DecodeStep* next, const DecodeSums& s
   for (int h = 0; h < heads; ++h) sums.sum[first_head + h] += weigh<dtype>(step, scores + h * decode_keys, references[h]);
 
   constexpr int width = std::max(Element<dtype>::unit, std::min(8, (registers == 32 ? 16 : 8) / heads));
-  const std::int64_t pieces = (sums.value_dim + width * lanes - 1) / (width * lanes);
-  NextRows keys(next != nullptr ? next->keys : nullptr, next != nullptr && fetches ? next->count : 0, sums.head_dim * bytes,
-                pieces);
+  NextRows keys(next != nullptr ? next->keys : nullptr, next != nullptr && fetches ? next->count : 0, sums.head_dim * bytes);
   add_all_values<dtype, heads, width>(step, scores, out, sums.value_dim, 0, keys);
 }
 
