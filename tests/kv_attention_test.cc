@@ -32,11 +32,13 @@ Rotation plain_rotation(std::int64_t head_dim, Pairing in = Pairing::half, Pairi
 }
 
 KvCacheOptions options_for(const Rotation* rotation, std::int64_t heads, std::int64_t head_dim, std::int64_t value_dim,
-                           DType dtype, std::int64_t block_size, std::int64_t num_blocks = 64) {
+                           DType dtype, std::int64_t block_size, std::int64_t num_blocks = 64,
+                           KeyLayout key_layout = KeyLayout::rows) {
   return {.num_kv_heads = heads,
           .head_dim = head_dim,
           .value_dim = value_dim,
           .dtype = dtype,
+          .key_layout = key_layout,
           .rotation = rotation,
           .num_sequences = 8,
           .block_size = block_size,
@@ -58,8 +60,7 @@ TestTensor cached_tensor(const KvCache& cache, std::int64_t sequence, bool keys)
     const std::int64_t block = table[static_cast<std::size_t>(s / o.block_size)], slot = s % o.block_size;
     for (std::int64_t h = 0; h < o.num_kv_heads; ++h) {
       for (std::int64_t d = 0; d < width; ++d) {
-        all.set({s, h, d}, keys ? cached(cache.keys(block), cache.key_scales(block), h, slot, d)
-                                : cached(cache.values(block), cache.value_scales(block), h, slot, d));
+        all.set({s, h, d}, keys ? cached_key(cache, block, h, slot, d) : cached_value(cache, block, h, slot, d));
       }
     }
   }
@@ -165,12 +166,13 @@ void expect_like_plain(const KvCache& cache, std::int64_t sequence, const ConstT
 }
 
 /// A batch of sequences, of the lengths given, each with its last `num_queries` tokens as queries.
-void expect_batch_like_plain(const Case& c, DType cache_dtype, DType dtype, const std::vector<std::int64_t>& lengths,
-                             std::int64_t num_queries, const Rotation* rotation, AttentionOptions options = {},
-                             const std::string& about = "") {
+void expect_batch_in_layout_like_plain(KeyLayout layout, const Case& c, DType cache_dtype, DType dtype,
+                                       const std::vector<std::int64_t>& lengths, std::int64_t num_queries,
+                                       const Rotation* rotation, AttentionOptions options, const std::string& about) {
   std::int64_t num_blocks = 0;
   for (const std::int64_t length : lengths) num_blocks += (length + c.block_size - 1) / c.block_size;
-  KvCache cache(options_for(rotation, c.num_kv_heads, c.head_dim, c.value_dim, cache_dtype, c.block_size, num_blocks));
+  KvCache cache(
+      options_for(rotation, c.num_kv_heads, c.head_dim, c.value_dim, cache_dtype, c.block_size, num_blocks, layout));
   std::vector<std::int64_t> sequences;
   for (std::size_t n = 0; n < lengths.size(); ++n) {
     const auto id = static_cast<std::int64_t>((n * 3 + 1) % 8);
@@ -193,10 +195,20 @@ void expect_batch_like_plain(const Case& c, DType cache_dtype, DType dtype, cons
         cache, sequences[static_cast<std::size_t>(n)], q.view().select('B', n), out.view().select('B', n), one,
         about + ' ' + name(cache_dtype) + ' ' + name(dtype) + " heads " + std::to_string(c.num_q_heads) + '/' +
             std::to_string(c.num_kv_heads) + " width " + std::to_string(c.head_dim) + " block " +
-            std::to_string(c.block_size),
+            std::to_string(c.block_size) + (layout == KeyLayout::lanes ? " lanes" : ""),
         options.bias));
   }
   EXPECT_TRUE(out.guards_intact());
+}
+
+/// In every layout that the blocks can have.
+void expect_batch_like_plain(const Case& c, DType cache_dtype, DType dtype, const std::vector<std::int64_t>& lengths,
+                             std::int64_t num_queries, const Rotation* rotation, const AttentionOptions& options = {},
+                             const std::string& about = "") {
+  for (const KeyLayout layout : key_layouts(c.block_size)) {
+    ASSERT_NO_FATAL_FAILURE(
+        expect_batch_in_layout_like_plain(layout, c, cache_dtype, dtype, lengths, num_queries, rotation, options, about));
+  }
 }
 
 TEST(KvAttention, DecodesLikeThePlainVersionForEveryDtypeAndWidth_S17_M7) {
@@ -265,6 +277,8 @@ TEST(KvAttention, HasEveryOptionThatTensorsHave) {
     for (const DType dtype : {DType::f32, DType::bf16, DType::i8}) {
       ASSERT_NO_FATAL_FAILURE(
           expect_batch_like_plain({4, 2, 16, 16, 8}, dtype, DType::f32, {9, 33, 40}, num_queries, &rotation, o, about));
+      ASSERT_NO_FATAL_FAILURE(
+          expect_batch_like_plain({4, 2, 16, 16, 16}, dtype, DType::f32, {9, 33, 40}, num_queries, &rotation, o, about));
     }
   };
   for (const std::int64_t num_queries : {1, 3}) {
@@ -361,26 +375,28 @@ TEST(KvAttention, HasTheSameBitsOnAnyNumberOfThreads) {
   const Rotation rotation = plain_rotation(16);
   ThreadPool two(2), three(3), many(16);
   for (const DType dtype : {DType::f32, DType::bf16, DType::i8}) {
-    KvCache cache(options_for(&rotation, 2, 16, 16, dtype, 16, 400));
-    append(cache, 0, 4100, 1);  // four parts, two and one
-    append(cache, 1, 2050, 2);
-    append(cache, 2, 7, 3);
-    for (const std::int64_t num_queries : {1, 3}) {
-      TestTensor q(DType::f32, "BSHD", {3, num_queries, 8, 16});
-      q.fill_at_random(4);
-      std::vector<double> alone;
-      for (Executor* executor : {static_cast<Executor*>(nullptr), static_cast<Executor*>(&two),
-                                 static_cast<Executor*>(&three), static_cast<Executor*>(&many)}) {
-        TestTensor out(DType::f32, "BSHD", {3, num_queries, 8, 16}), lse(DType::f64, "BSH", {3, num_queries, 8});
-        attention(q.view(), cache, {0, 1, 2}, out, {.causal = Causal::bottom_right, .lse = lse, .executor = executor});
-        std::vector<double> all = out.values();
-        for (const double x : lse.values()) all.push_back(x);
-        if (alone.empty()) alone = all;
-        ASSERT_EQ(all, alone);
-        // A row does not depend on the others, either.
-        TestTensor single(DType::f32, "BSHD", {1, num_queries, 8, 16});
-        attention(q.view().slice('B', 1, 2), cache, {1}, single, {.causal = Causal::bottom_right, .executor = executor});
-        for (std::int64_t i = 0; i < single.size(); ++i) ASSERT_EQ(single[i], out[single.size() + i]);
+    for (const KeyLayout layout : key_layouts(16)) {
+      KvCache cache(options_for(&rotation, 2, 16, 16, dtype, 16, 400, layout));
+      append(cache, 0, 4100, 1);  // four parts, two and one
+      append(cache, 1, 2050, 2);
+      append(cache, 2, 7, 3);
+      for (const std::int64_t num_queries : {1, 3}) {
+        TestTensor q(DType::f32, "BSHD", {3, num_queries, 8, 16});
+        q.fill_at_random(4);
+        std::vector<double> alone;
+        for (Executor* executor : {static_cast<Executor*>(nullptr), static_cast<Executor*>(&two),
+                                   static_cast<Executor*>(&three), static_cast<Executor*>(&many)}) {
+          TestTensor out(DType::f32, "BSHD", {3, num_queries, 8, 16}), lse(DType::f64, "BSH", {3, num_queries, 8});
+          attention(q.view(), cache, {0, 1, 2}, out, {.causal = Causal::bottom_right, .lse = lse, .executor = executor});
+          std::vector<double> all = out.values();
+          for (const double x : lse.values()) all.push_back(x);
+          if (alone.empty()) alone = all;
+          ASSERT_EQ(all, alone);
+          // A row does not depend on the others, either.
+          TestTensor single(DType::f32, "BSHD", {1, num_queries, 8, 16});
+          attention(q.view().slice('B', 1, 2), cache, {1}, single, {.causal = Causal::bottom_right, .executor = executor});
+          for (std::int64_t i = 0; i < single.size(); ++i) ASSERT_EQ(single[i], out[single.size() + i]);
+        }
       }
     }
     ASSERT_NO_FATAL_FAILURE(
@@ -391,40 +407,44 @@ TEST(KvAttention, HasTheSameBitsOnAnyNumberOfThreads) {
 TEST(KvAttention, WhatSlotsHeldBeforeStaysOut_S15) {
   const Rotation rotation = plain_rotation(16);
   for (const DType dtype : {DType::f32, DType::bf16, DType::f16, DType::i8}) {
-    KvCache cache(options_for(&rotation, 1, 16, 16, dtype, 8, 4));
-    TestTensor k(DType::f32, "SHD", {32, 1, 16}), v(DType::f32, "SHD", {32, 1, 16});
-    k.fill(nan);
-    v.fill(infinity);
-    cache.append(0, k.view(), v.view());
-    cache.clear(0);
-    append(cache, 1, 11, 1);
-    TestTensor q(DType::f32, "SHD", {1, 2, 16}), out(DType::f32, "SHD", {1, 2, 16});
-    q.fill_at_random(2);
-    attention(q.view(), cache, {1}, out);
-    ASSERT_NO_FATAL_FAILURE(expect_like_plain(cache, 1, q.view(), out.view(), {}, name(dtype)));
-    EXPECT_TRUE(std::isfinite(out[0]));
+    for (const KeyLayout layout : key_layouts(16)) {
+      KvCache cache(options_for(&rotation, 1, 16, 16, dtype, 16, 2, layout));
+      TestTensor k(DType::f32, "SHD", {32, 1, 16}), v(DType::f32, "SHD", {32, 1, 16});
+      k.fill(nan);
+      v.fill(infinity);
+      cache.append(0, k.view(), v.view());
+      cache.clear(0);
+      append(cache, 1, 11, 1);
+      TestTensor q(DType::f32, "SHD", {1, 2, 16}), out(DType::f32, "SHD", {1, 2, 16});
+      q.fill_at_random(2);
+      attention(q.view(), cache, {1}, out);
+      ASSERT_NO_FATAL_FAILURE(expect_like_plain(cache, 1, q.view(), out.view(), {}, name(dtype)));
+      EXPECT_TRUE(std::isfinite(out[0]));
+    }
   }
 }
 
 TEST(KvAttention, WhatIsSeenShowsAndWhatIsHiddenDoesNot_M12) {
-  KvCache cache(options_for(nullptr, 1, 16, 16, DType::f32, 8, 8));
-  TestTensor k(DType::f32, "SHD", {20, 1, 16}), v(DType::f32, "SHD", {20, 1, 16});
-  k.fill_at_random(1);
-  v.fill_at_random(2);
-  v.set({3, 0, 5}, nan);
-  k.set({2, 0, 1}, nan);
-  cache.append(0, k.view(), v.view());
-  TestTensor q(DType::f32, "SHD", {1, 1, 16}), out(DType::f32, "SHD", {1, 1, 16});
-  q.fill_at_random(3);
-  attention(q.view(), cache, {0}, out, {.causal = Causal::bottom_right, .window_left = 15});
-  for (const double x : out.values()) EXPECT_TRUE(std::isfinite(x));
-  attention(q.view(), cache, {0}, out, {.causal = Causal::bottom_right, .window_left = 16});
-  for (std::int64_t d = 0; d < 16; ++d) EXPECT_EQ(std::isnan(out[d]), d == 5);
-  attention(q.view(), cache, {0}, out);
-  for (const double x : out.values()) EXPECT_TRUE(std::isnan(x));
-  q.set(4, nan);
-  attention(q.view(), cache, {0}, out, {.causal = Causal::bottom_right, .window_left = 3});
-  for (const double x : out.values()) EXPECT_TRUE(std::isnan(x));
+  for (const KeyLayout layout : key_layouts(16)) {
+    KvCache cache(options_for(nullptr, 1, 16, 16, DType::f32, 16, 8, layout));
+    TestTensor k(DType::f32, "SHD", {20, 1, 16}), v(DType::f32, "SHD", {20, 1, 16});
+    k.fill_at_random(1);
+    v.fill_at_random(2);
+    v.set({3, 0, 5}, nan);
+    k.set({2, 0, 1}, nan);
+    cache.append(0, k.view(), v.view());
+    TestTensor q(DType::f32, "SHD", {1, 1, 16}), out(DType::f32, "SHD", {1, 1, 16});
+    q.fill_at_random(3);
+    attention(q.view(), cache, {0}, out, {.causal = Causal::bottom_right, .window_left = 15});
+    for (const double x : out.values()) EXPECT_TRUE(std::isfinite(x));
+    attention(q.view(), cache, {0}, out, {.causal = Causal::bottom_right, .window_left = 16});
+    for (std::int64_t d = 0; d < 16; ++d) EXPECT_EQ(std::isnan(out[d]), d == 5);
+    attention(q.view(), cache, {0}, out);
+    for (const double x : out.values()) EXPECT_TRUE(std::isnan(x));
+    q.set(4, nan);
+    attention(q.view(), cache, {0}, out, {.causal = Causal::bottom_right, .window_left = 3});
+    for (const double x : out.values()) EXPECT_TRUE(std::isnan(x));
+  }
 }
 
 TEST(KvAttention, TakesHugeScores) {

@@ -136,13 +136,15 @@ rc::Gen<Operation> operations() {
 TEST(KvCacheRandom, HoldsWhatRecomputationFromScratchWouldHold) {
   const Rotation rotation = rotation_of_a_slice();
   EXPECT_TRUE(rc::check([&] {
+    const std::int64_t block_size = *rc::gen::element(1, 3, 4, 16, 32, 64);
     const KvCacheOptions options{.num_kv_heads = 2,
                                  .head_dim = 9,
                                  .value_dim = 5,
                                  .dtype = *rc::gen::element(DType::f32, DType::f16, DType::bf16, DType::i8),
+                                 .key_layout = *rc::gen::elementOf(key_layouts(block_size)),
                                  .rotation = *rc::gen::element<const Rotation*>(&rotation, nullptr),
                                  .num_sequences = num_sequences,
-                                 .block_size = *rc::gen::element(1, 3, 4, 16, 64),
+                                 .block_size = block_size,
                                  .num_blocks = *rc::gen::inRange<std::int64_t>(1, 40)};
     Twins both(options);
     for (const Operation& operation : *rc::gen::container<std::vector<Operation>>(operations())) {

@@ -93,23 +93,28 @@ TEST(KvCache, HoldsKeysBitForBitAsRotateWritesThem_P13) {
     for (const Precision precision : {Precision::exact, Precision::transformers}) {
       for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
         for (const DType from : {DType::f64, DType::f32, DType::f16, DType::bf16}) {
-          KvCacheOptions options = small(&rotation, dtype);
-          options.precision = precision;
-          KvCache cache(options);
-          const KvTokens tokens(options, 7, 1, from);
-          cache.append(1, tokens.k.view(), tokens.v.view(), {counted(100000, 7).data(), "S", {7}});
+          for (const KeyLayout layout : {KeyLayout::rows, KeyLayout::lanes}) {
+            KvCacheOptions options = small(&rotation, dtype);
+            options.precision = precision;
+            options.key_layout = layout;
+            if (layout == KeyLayout::lanes) options.block_size = 16;
+            KvCache cache(options);
+            const KvTokens tokens(options, 37, 1, from);
+            cache.append(1, tokens.k.view(), tokens.v.view(), {counted(100000, 37).data(), "S", {37}});
 
-          TestTensor k(dtype, "SHD", {7, 2, 9}), v(dtype, "SHD", {7, 2, 5});
-          rotate_to(tokens.k.view(), k, rotation, {.offset = 100000}, {.precision = precision});
-          v.fill_from(tokens.v);
-          const auto table = cache.block_table(1);
-          for (std::int64_t s = 0; s < 7; ++s) {
-            const std::int64_t block = table[static_cast<std::size_t>(s / 4)];
-            for (std::int64_t h = 0; h < 2; ++h) {
-              for (std::int64_t d = 0; d < 9; ++d) {
-                ASSERT_EQ(cached(cache.keys(block), {}, h, s % 4, d), k.at({s, h, d})) << name(dtype) << name(from);
+            TestTensor k(dtype, "SHD", {37, 2, 9}), v(dtype, "SHD", {37, 2, 5});
+            rotate_to(tokens.k.view(), k, rotation, {.offset = 100000}, {.precision = precision});
+            v.fill_from(tokens.v);
+            const auto table = cache.block_table(1);
+            for (std::int64_t s = 0; s < 37; ++s) {
+              const std::int64_t block = table[static_cast<std::size_t>(s / options.block_size)],
+                                 slot = s % options.block_size;
+              for (std::int64_t h = 0; h < 2; ++h) {
+                for (std::int64_t d = 0; d < 9; ++d) {
+                  ASSERT_EQ(cached_key(cache, block, h, slot, d), k.at({s, h, d})) << name(dtype) << name(from);
+                }
+                for (std::int64_t d = 0; d < 5; ++d) ASSERT_EQ(cached_value(cache, block, h, slot, d), v.at({s, h, d}));
               }
-              for (std::int64_t d = 0; d < 5; ++d) ASSERT_EQ(cached(cache.values(block), {}, h, s % 4, d), v.at({s, h, d}));
             }
           }
         }
@@ -140,8 +145,7 @@ TEST(KvCache, TakesTokensInAnyLayoutAndFromAnyThreads) {
       const std::int64_t at = plain.block_table(0)[static_cast<std::size_t>(s / 4)];
       for (std::int64_t h = 0; h < 2; ++h) {
         for (std::int64_t d = 0; d < 9; ++d) {
-          ASSERT_EQ(cached(plain.keys(at), plain.key_scales(at), h, s % 4, d),
-                    cached(awkward.keys(at), awkward.key_scales(at), h, s % 4, d));
+          ASSERT_EQ(cached_key(plain, at, h, s % 4, d), cached_key(awkward, at, h, s % 4, d));
         }
       }
     }
@@ -494,6 +498,25 @@ TEST(KvCache, IsContiguousWhereABlockIsAsLongAsTheSequence) {
   EXPECT_EQ(both.cache.block_table(0).size(), 1u);
 }
 
+TEST(KvCache, ShowsSixteenKeysInARowWhereTheyAreLanes) {
+  const Rotation rotation(yarn_like());
+  for (const DType dtype : dtypes) {
+    KvCacheOptions options = small(&rotation, dtype);
+    options.key_layout = KeyLayout::lanes;
+    options.block_size = 48;
+    Both both(options);
+    both.append(0, 70);
+    both.expect_alike();
+    const ConstTensorView keys = both.cache.keys(0), values = both.cache.values(0);
+    EXPECT_EQ(keys.shape(), (Dims{2, 3, dtype == DType::bf16 ? 160 : 144}));
+    EXPECT_EQ(values.shape(), (Dims{2, 48, 5}));
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(keys.data()) % 64, 0u);
+    EXPECT_EQ(keys.stride('S') * (bit_size(dtype) / 8), 16 * 64);
+    const auto* const numbers = static_cast<const char*>(keys.data());
+    for (std::int64_t i = keys.size('D') * (bit_size(dtype) / 8); i < 16 * 64; ++i) ASSERT_EQ(numbers[i], 0);
+  }
+}
+
 TEST(KvCache, ShowsItsBlocksWithRowsThatEndInZeros) {
   const Rotation rotation(yarn_like());
   for (const DType dtype : dtypes) {
@@ -531,6 +554,8 @@ TEST(KvCache, RefusesOptionsThatAreNone_V6) {
   };
   using O = KvCacheOptions;
   EXPECT_EQ(refusal([](O& o) { o.num_kv_heads = 0; }), "KvCache: num_kv_heads must be at least 1, got 0");
+  EXPECT_EQ(refusal([](O& o) { o.key_layout = KeyLayout::lanes; }),
+            "KvCache: block_size must be a multiple of 16 where keys are lanes, got 4");
   EXPECT_EQ(refusal([](O& o) { o.head_dim = 0; }), "KvCache: head_dim must be at least 1, got 0");
   EXPECT_EQ(refusal([](O& o) { o.head_dim = 8; }), "KvCache: head_dim must be the rotation's, got 8 and 9");
   EXPECT_EQ(refusal([](O& o) { o.value_dim = -1; }), "KvCache: value_dim must be at least 1, got -1");
@@ -584,9 +609,7 @@ TEST(KvCache, RowsThatAreNoNumbersBecomeNaNInInt8) {
   for (std::int64_t d = 0; d < 9; ++d) k.set({3, 1, d}, d == 4 ? 3e-44 : 1e-44);  // subnormal: the scale is 0 or one step
   cache.append(0, k.view(), v.view());
   const std::int64_t block = cache.block_table(0)[0];
-  const auto key = [&](std::int64_t s, std::int64_t h, std::int64_t d) {
-    return cached(cache.keys(block), cache.key_scales(block), h, s, d);
-  };
+  const auto key = [&](std::int64_t s, std::int64_t h, std::int64_t d) { return cached_key(cache, block, h, s, d); };
   EXPECT_TRUE(std::isnan(key(1, 0, 0)));
   EXPECT_FALSE(std::isnan(key(1, 1, 0)));
   EXPECT_TRUE(std::isnan(key(2, 1, 0)));

@@ -1,10 +1,13 @@
 // The sequences of a cache that a call attends to: where keys and values come from in place of two tensors.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "attention/int8_rows.h"
+#include "attention/key_lanes.h"
 #include "attention/kv_state.h"
 #include "attention/tensor_rows.h"
 
@@ -25,8 +28,18 @@ class CachedSequences {
   template <class T>
   void load_key(std::int64_t n, std::int64_t token, std::int64_t head, T* row) const noexcept {
     const auto [block, slot] = place(n, token);
-    load(cache_.blocks.key(block, head, slot), is_int8() ? cache_.blocks.key_scale(block, head, slot) : nullptr,
-         cache_.options.head_dim, row);
+    const float* const scale = is_int8() ? cache_.blocks.key_scale(block, head, slot) : nullptr;
+    const std::int64_t width = cache_.options.head_dim;
+    if (!cache_.blocks.keys_are_lanes()) return load(cache_.blocks.key(block, head, slot), scale, width, row);
+    constexpr std::int64_t at_once = 64;
+    alignas(float) std::byte some[at_once * sizeof(float)];
+    const std::int64_t lane = slot % key_lanes, channel_bytes = key_lanes * bit_size(cache_.options.dtype) / 8;
+    const std::byte* const group = cache_.blocks.key(block, head, slot - lane);
+    for (std::int64_t d = 0; d < width; d += at_once) {
+      const std::int64_t count = std::min(at_once, width - d);
+      load_lane(cache_.options.dtype, count, group + d * channel_bytes, lane, some);
+      load(some, scale, count, row + d);
+    }
   }
   template <class T>
   void load_value(std::int64_t n, std::int64_t token, std::int64_t head, T* row) const noexcept {

@@ -73,6 +73,7 @@ DecodeShape::DecodeShape(const AttentionProblem& p) noexcept
       heads(p.heads_per_kv_head),
       head_dim(padded_width(p.head_dim, dtype)),
       value_dim(padded_width(p.value_dim, dtype)),
+      keys_are_lanes(p.cached != nullptr && p.cached->cache().blocks.keys_are_lanes()),
       keys_in_a_row(rotary::keys_in_a_row(p)) {}
 
 std::int64_t num_parts(const KeyRange& keys) noexcept {
@@ -128,17 +129,24 @@ void Decoder::attend_part(const AttentionSequence& s, const KeyRange& keys, cons
     load_queries(s, kv_heads.first + n, queries_ + n * shape_.heads * shape_.head_dim);
     start(kv_heads.first + n, i == 0, sums.of(n, shape_));
   }
-  Steps steps({i == 0 ? keys.begin : part_end(keys, i - 1, count), part_end(keys, i, count)}, shape_.keys_in_a_row,
-              kv_heads.count);
+  const std::int64_t begin = i == 0 ? keys.begin : part_end(keys, i - 1, count);
+  const std::int64_t first = shape_.keys_are_lanes ? begin / key_lanes * key_lanes : begin;
+  Steps steps({first, part_end(keys, i, count)}, shape_.keys_in_a_row, kv_heads.count);
+  const auto locate_next = [&](DecodeStep& step) {
+    if (steps.done()) return;
+    step.count = steps.count();
+    step.hidden = std::max<std::int64_t>(begin - steps.key(), 0);
+    locate(s, kv_heads.first + steps.head(), steps.key(), step);
+  };
   DecodeStep *now = steps_, *next = steps_ + 1;
-  if (!steps.done()) locate(s, kv_heads.first + steps.head(), steps.key(), steps.count(), *now);
+  locate_next(*now);
   while (!steps.done()) {
     const std::int64_t n = steps.head();
     steps.advance();
-    if (!steps.done()) locate(s, kv_heads.first + steps.head(), steps.key(), steps.count(), *next);
+    locate_next(*next);
     const PartSums to = sums.of(n, shape_);
     decode_step(*now, steps.done() ? nullptr : next,
-                {shape_.dtype, shape_.heads, shape_.head_dim, shape_.value_dim,
+                {shape_.dtype, shape_.keys_are_lanes, shape_.heads, shape_.head_dim, shape_.value_dim,
                  queries_ + n * shape_.heads * shape_.head_dim, to.out, to.reference, to.sum, scratch_});
     std::swap(now, next);
   }
@@ -182,7 +190,7 @@ void Decoder::load_queries(const AttentionSequence& s, std::int64_t kv_head, flo
     std::fill(queries + h * shape_.head_dim + p_.head_dim, queries + (h + 1) * shape_.head_dim, 0.0f);
   }
   const auto scale = static_cast<float>(p_.scale_of(s.row, s.first_query));
-  arrange_channels(shape_.dtype, scale, queries, shape_.heads * shape_.head_dim);
+  arrange_channels(shape_.keys_are_lanes ? DType::f32 : shape_.dtype, scale, queries, shape_.heads * shape_.head_dim);
 }
 
 /// Of no key; or of the sink, which is a key without a value.
@@ -198,9 +206,7 @@ void Decoder::start(std::int64_t kv_head, bool is_first, const PartSums& sums) c
   }
 }
 
-void Decoder::locate(const AttentionSequence& s, std::int64_t kv_head, std::int64_t key, std::int64_t count,
-                     DecodeStep& step) {
-  step.count = count;
+void Decoder::locate(const AttentionSequence& s, std::int64_t kv_head, std::int64_t key, DecodeStep& step) {
   if (p_.cached != nullptr) return locate_cached(s, kv_head, key, step);
   const auto from = [&](const ConstTensorView& x, const std::byte** rows) {
     const std::int64_t size = bit_size(x.dtype()) / 8, token_step = x.stride(p_.token_axis) * size;

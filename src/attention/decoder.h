@@ -24,7 +24,8 @@ struct DecodeShape {
   DType dtype;                       // of keys and values
   std::int64_t heads;                // that share a KV head
   std::int64_t head_dim, value_dim;  // with the zeros at the end of a row
-  std::int64_t keys_in_a_row;        // of one head: as many are worth reading before those of the next one
+  bool keys_are_lanes;
+  std::int64_t keys_in_a_row;  // of one head: as many are worth reading before those of the next one
 };
 
 /// KV heads of one sequence that are done together.
@@ -69,7 +70,8 @@ class Decoder {
  private:
   void load_queries(const AttentionSequence& s, std::int64_t kv_head, float* queries);
   void start(std::int64_t kv_head, bool is_first, const PartSums& sums) const noexcept;
-  void locate(const AttentionSequence& s, std::int64_t kv_head, std::int64_t key, std::int64_t count, DecodeStep& step);
+  /// The rows of as many keys as the step has.
+  void locate(const AttentionSequence& s, std::int64_t kv_head, std::int64_t key, DecodeStep& step);
   void locate_cached(const AttentionSequence& s, std::int64_t kv_head, std::int64_t key, DecodeStep& step) const noexcept;
   void turn(const AttentionSequence& s, std::int64_t kv_head, std::int64_t key, DecodeStep& step);
 

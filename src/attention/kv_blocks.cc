@@ -4,8 +4,10 @@
 #include <cstring>
 #include <initializer_list>
 
+#include "attention/key_lanes.h"
 #include "base/checked.h"
 #include "base/fail.h"
+#include "base/round_up.h"
 
 namespace rotary {
 namespace {
@@ -27,6 +29,7 @@ KvBlocks::KvBlocks(const char* operation, const KvCacheOptions& options, int num
       value_dim_(options.value_dim),
       num_axes_(num_axes),
       dtype_(options.dtype),
+      keys_are_lanes_(options.key_layout == KeyLayout::lanes),
       key_bytes_(row_bytes(head_dim_, dtype_)),
       value_bytes_(row_bytes(value_dim_, dtype_)) {
   const auto size = [&](std::initializer_list<std::int64_t> factors) {
@@ -69,8 +72,22 @@ void KvBlocks::release(std::int32_t block) noexcept {
   if (--holders == 0) free_.push_back(block);
 }
 
+void KvBlocks::store_key(const std::byte* from, std::int32_t block, std::int64_t head, std::int64_t slot) const noexcept {
+  if (keys_are_lanes_) store_lane(dtype_, head_dim_, from, group(block, head, slot), slot % key_lanes);
+  else move_bytes(key(block, head, slot), from, head_dim_ * bit_size(dtype_) / 8);
+}
+
+void KvBlocks::load_key(std::int32_t block, std::int64_t head, std::int64_t slot, std::byte* to) const noexcept {
+  if (keys_are_lanes_) load_lane(dtype_, head_dim_, group(block, head, slot), slot % key_lanes, to);
+  else move_bytes(to, key(block, head, slot), head_dim_ * bit_size(dtype_) / 8);
+}
+
 TensorView KvBlocks::keys(std::int32_t block) const {
   const std::int64_t step = key_bytes_ / (bit_size(dtype_) / 8);
+  if (keys_are_lanes_) {
+    const std::int64_t groups = block_size_ / key_lanes, width = round_up(head_dim_, numbers_together(dtype_)) * key_lanes;
+    return {key(block, 0, 0), dtype_, "HSD", {num_heads_, groups, width}, {block_size_ * step, key_lanes * step, 1}};
+  }
   return {key(block, 0, 0), dtype_, "HSD", {num_heads_, block_size_, head_dim_}, {block_size_ * step, step, 1}};
 }
 
@@ -79,10 +96,23 @@ TensorView KvBlocks::values(std::int32_t block) const {
   return {value(block, 0, 0), dtype_, "HSD", {num_heads_, block_size_, value_dim_}, {block_size_ * step, step, 1}};
 }
 
+/// Of one head.
+void KvBlocks::copy_keys(std::int32_t from, std::int64_t from_slot, std::int32_t to, std::int64_t to_slot,
+                         std::int64_t count, std::int64_t head) noexcept {
+  const bool are_groups = from_slot % key_lanes == 0 && to_slot % key_lanes == 0 && count % key_lanes == 0;
+  if (!keys_are_lanes_ || are_groups) {
+    return move_bytes(key(to, head, to_slot), key(from, head, from_slot), count * key_bytes_);
+  }
+  for (std::int64_t i = 0; i < count; ++i) {
+    copy_lane(dtype_, head_dim_, group(from, head, from_slot + i), (from_slot + i) % key_lanes,
+              group(to, head, to_slot + i), (to_slot + i) % key_lanes);
+  }
+}
+
 void KvBlocks::copy_tokens(std::int32_t from, std::int64_t from_slot, std::int32_t to, std::int64_t to_slot,
                            std::int64_t count) noexcept {
   for (std::int64_t head = 0; head < num_heads_; ++head) {
-    move_bytes(key(to, head, to_slot), key(from, head, from_slot), count * key_bytes_);
+    copy_keys(from, from_slot, to, to_slot, count, head);
     move_bytes(value(to, head, to_slot), value(from, head, from_slot), count * value_bytes_);
     if (dtype_ != DType::i8) continue;
     const auto bytes = count * static_cast<std::int64_t>(sizeof(float));

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/zeroed_array.h"
+#include "kernels/decode.h"
 #include "rotary/kv_cache.hpp"
 
 namespace rotary {
@@ -22,7 +23,8 @@ class KvBlocks {
   void release(std::int32_t block) noexcept;
   bool is_shared(std::int32_t block) const noexcept { return holders_[static_cast<std::size_t>(block)] > 1; }
 
-  // What one KV head has in a slot. Scales are those of int8.
+  // What one KV head has in a slot. Scales are those of int8. Where keys are lanes, a group of them takes the memory of as many
+  // rows, from that of its first slot on.
   std::byte* key(std::int32_t block, std::int64_t head, std::int64_t slot) const noexcept {
     return keys_.get() + row(block, head, slot) * key_bytes_;
   }
@@ -43,16 +45,27 @@ class KvBlocks {
   std::int64_t key_bytes() const noexcept { return key_bytes_; }  ///< from slot to slot
   std::int64_t value_bytes() const noexcept { return value_bytes_; }
 
-  TensorView keys(std::int32_t block) const;    ///< "HSD"
+  bool keys_are_lanes() const noexcept { return keys_are_lanes_; }
+  /// A key from or to a row as it is, wherever its numbers lie. The row has room for an even number of them.
+  void store_key(const std::byte* from, std::int32_t block, std::int64_t head, std::int64_t slot) const noexcept;
+  void load_key(std::int32_t block, std::int64_t head, std::int64_t slot, std::byte* to) const noexcept;
+
+  TensorView keys(std::int32_t block) const;    ///< "HSD"; where keys are lanes, with a row for each group of slots
   TensorView values(std::int32_t block) const;  ///< "HSD"
 
-  /// All that `count` slots hold, from one block to another, or within one: then the ranges may overlap.
+  /// All that `count` slots hold, from one block to another, or towards the beginning of the same: then the ranges may overlap.
   void copy_tokens(std::int32_t from, std::int64_t from_slot, std::int32_t to, std::int64_t to_slot,
                    std::int64_t count) noexcept;
 
   std::int64_t num_bytes() const noexcept { return num_bytes_; }
 
  private:
+  /// The group of a slot, where keys are lanes.
+  std::byte* group(std::int32_t block, std::int64_t head, std::int64_t slot) const noexcept {
+    return key(block, head, slot / key_lanes * key_lanes);
+  }
+  void copy_keys(std::int32_t from, std::int64_t from_slot, std::int32_t to, std::int64_t to_slot, std::int64_t count,
+                 std::int64_t head) noexcept;
   std::int64_t row(std::int32_t block, std::int64_t head, std::int64_t slot) const noexcept {
     return (block * num_heads_ + head) * block_size_ + slot;
   }
@@ -60,6 +73,7 @@ class KvBlocks {
   std::int64_t num_heads_, block_size_, head_dim_, value_dim_;
   int num_axes_;
   DType dtype_;
+  bool keys_are_lanes_;
   std::int64_t key_bytes_, value_bytes_;  // of a row
   std::int64_t num_bytes_ = 0;
   ZeroedArray<std::byte> keys_, values_;

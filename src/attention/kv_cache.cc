@@ -3,6 +3,7 @@
 #include <limits>
 #include <utility>
 
+#include "attention/key_lanes.h"
 #include "attention/kv_state.h"
 #include "attention/tensor_checks.h"
 #include "base/fail.h"
@@ -27,6 +28,10 @@ KvCacheOptions checked(KvCacheOptions options) {
   check_from_one("value_dim", options.value_dim, max_width);
   check_from_one("num_sequences", options.num_sequences, most_numbers);
   check_from_one("block_size", options.block_size);
+  if (options.key_layout == KeyLayout::lanes && options.block_size % key_lanes != 0) {
+    fail_argument(constructor, "block_size must be a multiple of ", key_lanes, " where keys are lanes, got ",
+                  options.block_size);
+  }
   check_from_one("num_blocks", options.num_blocks, most_numbers);
   if (options.window_left < -1) {
     fail_argument(constructor, "window_left must be -1 or at least 0, got ", options.window_left);

@@ -5,6 +5,7 @@
 
 #include "attention/int8_rows.h"
 #include "attention/tensor_rows.h"
+#include "base/round_up.h"
 #include "rotary/rotate.hpp"
 #include "rotation/rotate_tensors.h"
 #include "rotation/shift.h"
@@ -14,22 +15,32 @@ namespace {
 
 constexpr const char* operation = "KvCache";
 
-/// Room for tokens in float32, as "HSD".
-class WideTokens {
+/// Room for tokens, as "HSD".
+class TokenRows {
  public:
-  WideTokens(std::int64_t heads, std::int64_t tokens, std::int64_t width)
-      : numbers_(static_cast<std::size_t>(heads * tokens * width)),
-        view_(numbers_.data(), DType::f32, "HSD", {heads, tokens, width}) {}
+  TokenRows(DType dtype, std::int64_t heads, std::int64_t tokens, std::int64_t width)
+      : row_bytes_(round_up(width, 2) * bit_size(dtype) / 8),
+        bytes_(static_cast<std::size_t>(heads * tokens * row_bytes_)),
+        view_(bytes_.data(), dtype, "HSD", {heads, tokens, width}, {tokens * round_up(width, 2), round_up(width, 2), 1}) {}
 
   const TensorView& view() const noexcept { return view_; }
-  float* row(std::int64_t head, std::int64_t token) noexcept {
-    return numbers_.data() + head * view_.stride('H') + token * view_.stride('S');
+  std::byte* row(std::int64_t head, std::int64_t token) noexcept {
+    return bytes_.data() + (head * view_.size('S') + token) * row_bytes_;
   }
 
  private:
-  std::vector<float> numbers_;
+  std::int64_t row_bytes_;
+  std::vector<std::byte> bytes_;
   TensorView view_;
 };
+
+/// body(head, token), for all that a run has.
+template <class Body>
+void for_rows(const KvState& cache, const KvRun& run, const Body& body) {
+  for (std::int64_t head = 0; head < cache.options.num_kv_heads; ++head) {
+    for (std::int64_t token = 0; token < run.count; ++token) body(head, token);
+  }
+}
 
 std::int64_t element(const ConstTensorView& x, std::int64_t head, std::int64_t token) noexcept {
   return head * x.stride('H') + token * x.stride('S');
@@ -65,61 +76,59 @@ void turn_rows(const KvState& cache, const ConstTensorView& k, const TensorView&
   rotate_to(k, to, *cache.rotation, {.position_ids = positions}, {.precision = cache.options.precision});
 }
 
-using RowOf = std::byte* (KvBlocks::*)(std::int32_t, std::int64_t, std::int64_t) const noexcept;
-using ScaleOf = float* (KvBlocks::*)(std::int32_t, std::int64_t, std::int64_t) const noexcept;
+void store_keys(const KvState& cache, TokenRows& rows, const KvRun& run) {
+  for_rows(cache, run, [&](std::int64_t head, std::int64_t token) {
+    cache.blocks.store_key(rows.row(head, token), run.block, head, run.slot + token);
+  });
+}
 
-void store_as_int8(const KvBlocks& blocks, WideTokens& wide, const KvRun& run, RowOf row_of, ScaleOf scale_of) {
-  for (std::int64_t head = 0; head < wide.view().size('H'); ++head) {
-    for (std::int64_t token = 0; token < run.count; ++token) {
-      auto* const row = reinterpret_cast<std::int8_t*>((blocks.*row_of)(run.block, head, run.slot + token));
-      *(blocks.*scale_of)(run.block, head, run.slot + token) = to_int8(wide.row(head, token), wide.view().size('D'), row);
-    }
-  }
+void store_keys_as_int8(const KvState& cache, TokenRows& wide, const KvRun& run) {
+  std::vector<std::int8_t> row(static_cast<std::size_t>(cache.options.head_dim));
+  for_rows(cache, run, [&](std::int64_t head, std::int64_t token) {
+    const auto* const key = reinterpret_cast<const float*>(wide.row(head, token));
+    *cache.blocks.key_scale(run.block, head, run.slot + token) = to_int8(key, cache.options.head_dim, row.data());
+    cache.blocks.store_key(reinterpret_cast<const std::byte*>(row.data()), run.block, head, run.slot + token);
+  });
+}
+
+void store_values_as_int8(const KvState& cache, TokenRows& wide, const KvRun& run) {
+  for_rows(cache, run, [&](std::int64_t head, std::int64_t token) {
+    auto* const to = reinterpret_cast<std::int8_t*>(cache.blocks.value(run.block, head, run.slot + token));
+    const auto* const value = reinterpret_cast<const float*>(wide.row(head, token));
+    *cache.blocks.value_scale(run.block, head, run.slot + token) = to_int8(value, cache.options.value_dim, to);
+  });
 }
 
 TensorView slots(const TensorView& block, const KvRun& run) { return block.slice('S', run.slot, run.slot + run.count); }
 
-void shift_int8(const KvState& cache, const KvRun& run, double distance) {
-  const KvBlocks& blocks = cache.blocks;
-  WideTokens keys(cache.options.num_kv_heads, run.count, cache.options.head_dim);
-  for (std::int64_t head = 0; head < cache.options.num_kv_heads; ++head) {
-    for (std::int64_t token = 0; token < run.count; ++token) {
-      const auto* const row = reinterpret_cast<const std::int8_t*>(blocks.key(run.block, head, run.slot + token));
-      from_int8(row, *blocks.key_scale(run.block, head, run.slot + token), cache.options.head_dim, keys.row(head, token));
-    }
-  }
+/// By way of rows of their own.
+void shift_lanes(const KvState& cache, const KvRun& run, double distance) {
+  TokenRows keys(cache.options.dtype, cache.options.num_kv_heads, run.count, cache.options.head_dim);
+  for_rows(cache, run, [&](std::int64_t head, std::int64_t token) {
+    cache.blocks.load_key(run.block, head, run.slot + token, keys.row(head, token));
+  });
   shift(keys.view(), *cache.rotation, distance, {.precision = cache.options.precision});
-  store_as_int8(blocks, keys, run, &KvBlocks::key, &KvBlocks::key_scale);
+  store_keys(cache, keys, run);
 }
 
-}  // namespace
-
-void store_tokens(const KvState& cache, const ConstTensorView& all_k, const ConstTensorView& all_v, const KvRun& run) {
-  const KvBlocks& blocks = cache.blocks;
-  const ConstTensorView k = all_k.slice('S', run.first, run.first + run.count);
-  const ConstTensorView v = all_v.slice('S', run.first, run.first + run.count);
-  if (cache.options.dtype != DType::i8) {
-    turn_rows(cache, k, slots(blocks.keys(run.block), run), run);
-    copy_rows(v, slots(blocks.values(run.block), run));
-    return;
-  }
-  WideTokens keys(k.size('H'), run.count, k.size('D')), values(v.size('H'), run.count, v.size('D'));
-  turn_rows(cache, k, keys.view(), run);
-  copy_rows(v, values.view());
-  store_as_int8(blocks, keys, run, &KvBlocks::key, &KvBlocks::key_scale);
-  store_as_int8(blocks, values, run, &KvBlocks::value, &KvBlocks::value_scale);
+void shift_int8(const KvState& cache, const KvRun& run, double distance) {
+  const std::int64_t width = cache.options.head_dim;
+  std::vector<std::int8_t> row(static_cast<std::size_t>(width));
+  TokenRows keys(DType::f32, cache.options.num_kv_heads, run.count, width);
+  for_rows(cache, run, [&](std::int64_t head, std::int64_t token) {
+    cache.blocks.load_key(run.block, head, run.slot + token, reinterpret_cast<std::byte*>(row.data()));
+    from_int8(row.data(), *cache.blocks.key_scale(run.block, head, run.slot + token), width,
+              reinterpret_cast<float*>(keys.row(head, token)));
+  });
+  shift(keys.view(), *cache.rotation, distance, {.precision = cache.options.precision});
+  store_keys_as_int8(cache, keys, run);
 }
 
-void shift_keys(const KvState& cache, const std::vector<std::int32_t>& table, std::int64_t begin, std::int64_t end,
+/// Turns keys where they lie, in rows: all by the same angles, so that blocks with as many tokens are turned together.
+void shift_rows(const KvState& cache, const std::vector<std::int32_t>& table, std::int64_t begin, std::int64_t end,
                 double distance) {
-  const std::int64_t block_size = cache.options.block_size;
-  if (cache.options.dtype == DType::i8) {
-    constexpr std::int64_t tokens_at_once = 32;
-    for_runs(table, block_size, begin, end, tokens_at_once, [&](const KvRun& run) { shift_int8(cache, run, distance); });
-    return;
-  }
-  // All have the same angles: blocks with as many tokens are turned together.
   constexpr std::size_t blocks_at_once = 16;
+  const std::int64_t block_size = cache.options.block_size;
   const ConstTensorView one(&distance, DType::f64, "", {});
   const Tokens token{.batch = 1, .length = 1};
   const TokenPositions distances = TokenPositions::listed(operation, "distance", one, token, cache.blocks.num_axes());
@@ -138,6 +147,38 @@ void shift_keys(const KvState& cache, const std::vector<std::int32_t>& table, st
     together.push_back({keys, keys});
   });
   turn();
+}
+
+}  // namespace
+
+void store_tokens(const KvState& cache, const ConstTensorView& all_k, const ConstTensorView& all_v, const KvRun& run) {
+  const KvBlocks& blocks = cache.blocks;
+  const ConstTensorView k = all_k.slice('S', run.first, run.first + run.count);
+  const ConstTensorView v = all_v.slice('S', run.first, run.first + run.count);
+  const bool is_int8 = cache.options.dtype == DType::i8;
+  if (!is_int8 && !blocks.keys_are_lanes()) {
+    turn_rows(cache, k, slots(blocks.keys(run.block), run), run);
+  } else {
+    TokenRows keys(is_int8 ? DType::f32 : cache.options.dtype, k.size('H'), run.count, k.size('D'));
+    turn_rows(cache, k, keys.view(), run);
+    if (is_int8) store_keys_as_int8(cache, keys, run);
+    else store_keys(cache, keys, run);
+  }
+  if (!is_int8) return copy_rows(v, slots(blocks.values(run.block), run));
+  TokenRows values(DType::f32, v.size('H'), run.count, v.size('D'));
+  copy_rows(v, values.view());
+  store_values_as_int8(cache, values, run);
+}
+
+void shift_keys(const KvState& cache, const std::vector<std::int32_t>& table, std::int64_t begin, std::int64_t end,
+                double distance) {
+  const bool is_int8 = cache.options.dtype == DType::i8;
+  if (!is_int8 && !cache.blocks.keys_are_lanes()) return shift_rows(cache, table, begin, end, distance);
+  constexpr std::int64_t tokens_at_once = 32;
+  for_runs(table, cache.options.block_size, begin, end, tokens_at_once, [&](const KvRun& run) {
+    if (is_int8) shift_int8(cache, run, distance);
+    else shift_lanes(cache, run, distance);
+  });
 }
 
 }  // namespace rotary

@@ -120,7 +120,7 @@ class NextRows {
 
 /// Lines to be fetched beside so many vectors of elements, which are gone through so many times: as many as they take, at least one.
 template <DType dtype, int vectors, int passes = 1>
-constexpr int lines_of = std::max<int>(1, vectors * lanes * Element<dtype>::bytes / (decode_row_bytes * passes));
+constexpr int lines_of = std::max<int>(1, vectors* lanes* Element<dtype>::bytes / (decode_row_bytes * passes));
 
 // ---- scores ----
 
@@ -198,25 +198,76 @@ HWY_INLINE void score_vector(const std::byte* const* keys, std::int64_t count, c
 template <int heads>
 constexpr int score_passes = heads <= 4 ? 1 : heads / 4;
 
-/// scores[head][decode_keys]: those of the keys of the step, filled up to whole vectors with -infinity.
+/// scores[head][key] of all keys of the step, where each is a row; those past the last one mean nothing.
 template <DType dtype, int heads>
-HWY_INLINE void score(const DecodeStep& step, const DecodeSums& sums, const float* queries, float* partial, float* scores,
-                      NextRows& ahead) {
-  constexpr int at_once = heads / score_passes<heads>;
-  const Tag<float> d;
-  const F minus_infinity = hn::Set(d, -std::numeric_limits<float>::infinity());
+HWY_INLINE void score_rows(const DecodeStep& step, const DecodeSums& sums, const float* queries, float* partial,
+                           float* scores, NextRows& ahead) {
+  constexpr int passes = score_passes<heads>, at_once = heads / passes;
   for (std::int64_t first = 0; first < step.count; first += lanes) {
     const std::int64_t count = std::min(step.count - first, lanes);
     for (int h = 0; h < heads; h += at_once) {
-      score_vector<dtype, at_once, score_passes<heads>>(step.keys + first, count, queries + h * sums.head_dim, sums.head_dim, partial,
-                                   scores + h * decode_keys + first, ahead);
+      score_vector<dtype, at_once, passes>(step.keys + first, count, queries + h * sums.head_dim, sums.head_dim, partial,
+                                           scores + h * decode_keys + first, ahead);
     }
-    const auto in_step = hn::FirstN(d, static_cast<std::size_t>(count));
+  }
+}
+
+/// The same where keys are lanes: two vectors of them at once, so that a number of a query serves both, and no lanes are summed.
+template <DType dtype, int heads>
+HWY_INLINE void score_lanes(const DecodeStep& step, const DecodeSums& sums, const float* queries, float* scores,
+                            NextRows& ahead) {
+  using E = Element<dtype>;
+  constexpr int vectors = 2;
+  const Tag<float> d;
+  for (std::int64_t first = 0; first < step.count; first += vectors * lanes) {
+    const std::byte* keys[vectors];
+    for (int v = 0; v < vectors; ++v) {
+      const std::int64_t key = first + v * lanes < step.count ? first + v * lanes : first;
+      keys[v] = step.keys[key / key_lanes * key_lanes] + key % key_lanes * (E::unit * E::bytes);
+    }
+    F sum[heads * vectors];
+    unroll<heads * vectors>([&](auto i) ROTARY_LAMBDA { sum[i] = hn::Zero(d); });
+    for (std::int64_t channel = 0; channel < sums.head_dim; channel += E::unit) {
+      ahead.fetch<lines_of<dtype, vectors * E::unit>>();
+      F x[vectors * E::unit];
+      unroll<vectors>([&](auto v) ROTARY_LAMBDA { E::load(keys[v] + channel * (key_lanes * E::bytes), x + v * E::unit); });
+      unroll<heads>([&](auto h) ROTARY_LAMBDA {
+        unroll<E::unit>([&](auto u) ROTARY_LAMBDA {
+          const F q = hn::Set(d, queries[h * sums.head_dim + channel + u]);
+          unroll<vectors>([&](auto v) ROTARY_LAMBDA {
+            sum[h * vectors + v] = hn::MulAdd(q, x[v * E::unit + u], sum[h * vectors + v]);
+          });
+        });
+      });
+    }
+    unroll<heads>([&](auto h) ROTARY_LAMBDA {
+      unroll<vectors>([&](auto v) ROTARY_LAMBDA {
+        if (v == 0 || first + v * lanes < step.count) {
+          hn::Store(sum[h * vectors + v], d, scores + h * decode_keys + first + v * lanes);
+        }
+      });
+    });
+  }
+}
+
+/// scores[head][decode_keys]: those of the keys of the step that are seen, filled up to whole vectors with -infinity.
+template <DType dtype, int heads>
+HWY_INLINE void score(const DecodeStep& step, const DecodeSums& sums, const float* queries, float* partial, float* scores,
+                      NextRows& ahead) {
+  if (sums.keys_are_lanes) score_lanes<dtype, heads>(step, sums, queries, scores, ahead);
+  else score_rows<dtype, heads>(step, sums, queries, partial, scores, ahead);
+  const Tag<float> d;
+  const F minus_infinity = hn::Set(d, -std::numeric_limits<float>::infinity());
+  for (std::int64_t first = 0; first < step.count; first += lanes) {
+    const auto up_to = [&](std::int64_t key) {
+      return hn::FirstN(d, static_cast<std::size_t>(std::max<std::int64_t>(key - first, 0)));
+    };
+    const auto seen = hn::AndNot(up_to(step.hidden), up_to(step.count));
     for (int h = 0; h < heads; ++h) {
       float* const at = scores + h * decode_keys + first;
       F s = hn::Load(d, at);
       if constexpr (dtype == DType::i8) s = hn::Mul(s, hn::Load(d, step.key_scales + first));
-      hn::Store(hn::IfThenElse(in_step, s, minus_infinity), d, at);
+      hn::Store(hn::IfThenElse(seen, s, minus_infinity), d, at);
     }
   }
 }
@@ -289,7 +340,7 @@ HWY_INLINE void add_values(const DecodeStep& step, const float* weights, float* 
     unroll<width>([&](auto c)
                       ROTARY_LAMBDA { sum[h * width + c] = hn::Load(d, out + h * value_dim + channel + c * lanes); });
   });
-  for (std::int64_t key = 0; key < step.count; ++key) {
+  for (std::int64_t key = step.hidden; key < step.count; ++key) {
     ahead.fetch<lines_of<dtype, width>>();
     const std::byte* const row = step.values[key] + channel * E::bytes;
     F weight[heads];
@@ -346,7 +397,8 @@ void step_of(const DecodeStep& step, const DecodeStep* next, const DecodeSums& s
   for (int h = 0; h < heads; ++h) sums.sum[first_head + h] += weigh<dtype>(step, scores + h * decode_keys, references[h]);
 
   constexpr int width = std::max(Element<dtype>::unit, std::min(8, (registers == 32 ? 16 : 8) / heads));
-  NextRows keys(next != nullptr ? next->keys : nullptr, next != nullptr && fetches ? next->count : 0, sums.head_dim * bytes);
+  NextRows keys(next != nullptr ? next->keys : nullptr, next != nullptr && fetches ? next->count : 0,
+                sums.head_dim * bytes);
   add_all_values<dtype, heads, width>(step, scores, out, sums.value_dim, 0, keys);
 }
 

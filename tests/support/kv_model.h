@@ -85,13 +85,35 @@ inline std::vector<double> pair_lengths(const double* row, const KvCacheOptions&
   return lengths;
 }
 
-/// Number `d` of what a head has in a slot of a block.
-inline double cached(const ConstTensorView& block, const ConstTensorView& scales, std::int64_t head, std::int64_t slot,
-                     std::int64_t d) {
-  const std::int64_t element = head * block.stride('H') + slot * block.stride('S') + d * block.stride('D');
+inline double scaled_element(const ConstTensorView& block, std::int64_t element, const ConstTensorView& scales,
+                             std::int64_t head, std::int64_t slot) {
   if (block.dtype() != DType::i8) return load_element(block.dtype(), block.data(), element);
   const float scale = static_cast<const float*>(scales.data())[head * scales.stride('H') + slot * scales.stride('S')];
   return static_cast<double>(scale) * static_cast<const std::int8_t*>(block.data())[element];
+}
+
+/// Number `d` of the key, or of the value, that a head has in a slot of a block.
+inline double cached_value(const KvCache& cache, std::int64_t block, std::int64_t head, std::int64_t slot, std::int64_t d) {
+  const ConstTensorView values = cache.values(block);
+  const std::int64_t element = head * values.stride('H') + slot * values.stride('S') + d * values.stride('D');
+  return scaled_element(values, element, cache.value_scales(block), head, slot);
+}
+inline double cached_key(const KvCache& cache, std::int64_t block, std::int64_t head, std::int64_t slot, std::int64_t d) {
+  const ConstTensorView keys = cache.keys(block);
+  std::int64_t row = slot, number = d;
+  if (cache.options().key_layout == KeyLayout::lanes) {
+    const std::int64_t together = keys.dtype() == DType::bf16 ? 2 : 1;
+    row = slot / 16;
+    number = (d / together * 16 + slot % 16) * together + d % together;
+  }
+  const std::int64_t element = head * keys.stride('H') + row * keys.stride('S') + number * keys.stride('D');
+  return scaled_element(keys, element, cache.key_scales(block), head, slot);
+}
+
+/// The layouts of keys that blocks of this size can have.
+inline std::vector<KeyLayout> key_layouts(std::int64_t block_size) {
+  if (block_size % 16 != 0) return {KeyLayout::rows};
+  return {KeyLayout::rows, KeyLayout::lanes};
 }
 
 /// Expects that the cache holds what the model says.
@@ -122,13 +144,12 @@ inline void expect_holds(const KvCache& cache, const KvModel& model) {
         for (std::int64_t d = 0; d < options.value_dim; ++d) largest_value = std::max(largest_value, std::abs(value[d]));
         for (std::int64_t d = 0; d < options.head_dim; ++d) {
           const double size = dtype == DType::i8 ? largest : sizes[static_cast<std::size_t>(d)];
-          ASSERT_NEAR(cached(cache.keys(block), cache.key_scales(block), h, slot, d), key[d],
-                      key_bound(dtype, size, tokens[i].num_shifts))
+          ASSERT_NEAR(cached_key(cache, block, h, slot, d), key[d], key_bound(dtype, size, tokens[i].num_shifts))
               << "key of token " << i << " of sequence " << n << ", head " << h << ", channel " << d << ", after "
               << tokens[i].num_shifts << " shifts";
         }
         for (std::int64_t d = 0; d < options.value_dim; ++d) {
-          ASSERT_NEAR(cached(cache.values(block), cache.value_scales(block), h, slot, d), value[d],
+          ASSERT_NEAR(cached_value(cache, block, h, slot, d), value[d],
                       value_bound(dtype, std::abs(value[d]), largest_value))
               << "value of token " << i << " of sequence " << n << ", head " << h << ", channel " << d;
         }
