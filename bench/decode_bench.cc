@@ -1,5 +1,5 @@
 // Decode: one query against a cache of 8 KV heads of 128, one thread: decode/DTYPE/gGROUP/LENGTH, GROUP query heads to a KV
-// head. Queries are of the dtype of the cache, or float32 where that is int8.
+// head; gGROUP-lanes where keys are lanes (KeyLayout). Queries are of the dtype of the cache, or float32 where that is int8.
 //
 // Bytes: keys and values once, whatever the group. The limit is the rate at which the same memory is read by a loop that does
 // nothing else.
@@ -18,11 +18,12 @@ namespace {
 
 constexpr std::int64_t num_kv_heads = 8, width = 128, block_size = 32;
 
-KvCache filled_cache(DType dtype, std::int64_t length) {
+KvCache filled_cache(DType dtype, KeyLayout layout, std::int64_t length) {
   const Rotation rotation = bench::half_rotation(width);
   KvCache cache({.num_kv_heads = num_kv_heads,
                  .head_dim = width,
                  .dtype = dtype,
+                 .key_layout = layout,
                  .rotation = &rotation,
                  .block_size = block_size,
                  .num_blocks = length / block_size});
@@ -31,8 +32,8 @@ KvCache filled_cache(DType dtype, std::int64_t length) {
   return cache;
 }
 
-void decode(benchmark::State& state, DType dtype, std::int64_t group, std::int64_t length) {
-  const KvCache cache = filled_cache(dtype, length);
+void decode(benchmark::State& state, DType dtype, KeyLayout layout, std::int64_t group, std::int64_t length) {
+  const KvCache cache = filled_cache(dtype, layout, length);
   const std::int64_t num_q_heads = num_kv_heads * group;
   const DType queries = dtype == DType::i8 ? DType::f32 : dtype;
   const bench::Filled q(queries, "SHD", {1, num_q_heads, width}, 2), out(queries, "SHD", {1, num_q_heads, width}, 3);
@@ -51,13 +52,18 @@ void decode(benchmark::State& state, DType dtype, std::int64_t group, std::int64
                         [&] { return limit.measure(); });
 }
 
+void add(DType dtype, KeyLayout layout, std::int64_t group, std::int64_t length) {
+  const std::string heads =
+      std::string("g").append(std::to_string(group)).append(layout == KeyLayout::lanes ? "-lanes" : "");
+  bench::add_case(bench::title("decode", name(dtype), heads, length),
+                  [=](benchmark::State& state) { decode(state, dtype, layout, group, length); });
+}
+
 const bool added = [] {
   for (const DType dtype : {DType::f32, DType::bf16, DType::f16, DType::i8}) {
     for (const std::int64_t length : {1024, 4096, 16384, 32768, 131072}) {
-      for (const std::int64_t group : {1, 4, 8}) {
-        bench::add_case(bench::title("decode", name(dtype), std::string("g").append(std::to_string(group)), length),
-                        [=](benchmark::State& state) { decode(state, dtype, group, length); });
-      }
+      for (const std::int64_t group : {1, 4, 8}) add(dtype, KeyLayout::rows, group, length);
+      for (const std::int64_t group : {4, 8}) add(dtype, KeyLayout::lanes, group, length);
     }
   }
   return true;

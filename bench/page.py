@@ -108,10 +108,12 @@ def prefill_of_pairs(measured):
 def decode(measured):
     cached = (1024, 4096, 16384, 32768, 131072)
     dtypes = {BEST: ("float32", "bfloat16", "float16", "int8"), WEAKER: ("float32", "bfloat16")}
+    heads = {"g1": "1 query head to a KV head", "g4": "4 query heads", "g4-lanes": "4, keys are lanes",
+             "g8": "8 query heads", "g8-lanes": "8, keys are lanes"}
     return table(("", "1024 cached", "4096", "16,384", "32,768", "131,072"),
-                 [(f"{isa} {dtype}, {group} query head{'s' if group > 1 else ''} to a KV head",
-                   *(measured.percent(f"decode/{dtype}/g{group}/{length}", isa) for length in cached))
-                  for isa in (BEST, WEAKER) for dtype in dtypes[isa] for group in (1, 4, 8)])
+                 [(f"{isa} {dtype}, {words}",
+                   *(measured.percent(f"decode/{dtype}/{group}/{length}", isa) for length in cached))
+                  for isa in (BEST, WEAKER) for dtype in dtypes[isa] for group, words in heads.items()])
 
 
 def rest(measured):

@@ -35,7 +35,7 @@ QUICK = [
     r"prefill/b?float16/d128/2048/1",
     r"window/float32/d128/8192",
     r"decode/(float32|bfloat16)/g4/(1024|32768)",
-    r"decode/bfloat16/g8/32768",
+    r"decode/bfloat16/g8(-lanes)?/32768",
     r"backward/(float32|bfloat16)/d128/2048/1",
     r"linear/roformer/8192/16/8",
     r"linear-step/8",

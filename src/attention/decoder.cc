@@ -23,9 +23,11 @@ std::int64_t padded_width(std::int64_t width, DType dtype) noexcept {
   return (width + piece - 1) & -piece;
 }
 
-/// The heads of a block of a cache, or of a token, lie side by side, and memory is fastest in its own order.
+/// The heads of a block of a cache, or of a token, lie side by side, and memory is fastest in its own order; but what belongs to a
+/// head is to be loaded seldom, so that of small blocks several follow each other.
 std::int64_t keys_in_a_row(const AttentionProblem& p) noexcept {
-  if (p.cached != nullptr) return round_up(p.cached->cache().options.block_size, decode_keys);
+  constexpr std::int64_t fewest_cached = 4 * decode_keys;
+  if (p.cached != nullptr) return round_up(p.cached->cache().options.block_size, fewest_cached);
   return p.k.stride('H') < p.k.stride(p.token_axis) ? decode_keys : p.num_keys;
 }
 
