@@ -38,8 +38,9 @@ namespace rotary {
 enum class KeyLayout : std::uint8_t {
   rows,  ///< [slot][channel]
   /// [slot / 16][channel][slot % 16], of bf16 [slot / 16][channel / 2][slot % 16][channel % 2]: a vector holds the same channel
-  /// of 16 keys, whose scores then need no sum over its lanes. Decode takes up to a fifth less time, the more query heads
-  /// share a KV head the less; other queries, shift() and append() take longer. block_size must be a multiple of 16.
+  /// of 16 keys, whose scores then need no sum over its lanes. Decode takes up to a fifth less time where several query
+  /// heads share a KV head; append(), shift() and attention with many queries take longer (docs/kv-cache.md has the figures).
+  /// block_size must be a multiple of 16.
   lanes,
 };
 
@@ -112,8 +113,8 @@ class ROTARY_API KvCache {
   std::int64_t num_free_blocks() const noexcept;
 
   /// A block, as "HSD"; rows are padded to 64 bytes with zeros. Where keys are lanes, S of keys() is block_size / 16, and a row
-  /// has the numbers of 16 slots in the order that KeyLayout says. Slots that no sequence uses hold anything. Valid as long as the
-  /// cache, and may be read until the next call that writes.
+  /// has the numbers of 16 slots in the order that KeyLayout says. Slots that no sequence uses hold anything. Valid as long as
+  /// the cache, and may be read until the next call that writes.
   ConstTensorView keys(std::int64_t block) const;
   ConstTensorView values(std::int64_t block) const;
   /// Of i8: "HS", f32, what keys and values are to be multiplied by. Not given otherwise.
