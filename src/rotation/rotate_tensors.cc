@@ -11,6 +11,7 @@
 #include "base/element.h"
 #include "base/parallel.h"
 #include "kernels/angle_runs.h"
+#include "kernels/float_rows.h"
 #include "kernels/rotate.h"
 
 namespace rotary {
@@ -144,7 +145,7 @@ struct Block {
   Lane* arranged;
   std::int64_t arranged_step;  ///< lane values of one token
   std::int64_t token_step;     ///< from one token's to the next one's; 0: all tokens turn alike
-  Lane* gathered;              ///< room for one row
+  Lane* gathered;              ///< room for the pairs of a row, and for the row; unless it is turned in memory
 };
 
 /// From each row of `count` tokens to the next one, if it is the same for all rows of both x and out; 0 otherwise.
@@ -237,11 +238,40 @@ void rotate_in_memory(const TensorToRotate& tensor, const Plan& plan, const Pair
   }
 }
 
+/// `count` numbers from the element `first` on, `step` elements apart, from memory and back, rounded once.
+template <class Lane>
+void load_lanes(const ConstTensorView& x, std::int64_t first, std::int64_t step, std::int64_t count, Lane* lanes) {
+  if constexpr (std::is_same_v<Lane, float>) {
+    if (step == 1 && bit_size(x.dtype()) == 16) return widen_row(x.dtype(), address(x, first), count, lanes);
+  }
+  with_element_type(x.dtype(), [&](auto element) {
+    const auto* const from = static_cast<const decltype(element)*>(x.data()) + first;
+    for (std::int64_t i = 0; i < count; ++i) lanes[i] = widened<Lane>(from[i * step]);
+  });
+}
+
+template <class Lane>
+void store_lanes(const Lane* lanes, std::int64_t count, const TensorView& out, std::int64_t first, std::int64_t step) {
+  if constexpr (std::is_same_v<Lane, float>) {
+    if (step == 1 && bit_size(out.dtype()) == 16) return narrow_row(lanes, count, out.dtype(), address(out, first));
+  }
+  with_element_type(out.dtype(), [&](auto element) {
+    auto* const to = static_cast<decltype(element)*>(out.data()) + first;
+    for (std::int64_t i = 0; i < count; ++i) to[i * step] = narrow<decltype(element)>(lanes[i]);
+  });
+}
+
 template <class Lane>
 void rotate_gathered(const TensorToRotate& tensor, const Plan& plan, const PairMap& map, const Block<Lane>& block) {
   const auto num_pairs = static_cast<std::size_t>(plan.format.num_pairs);
+  const std::int64_t width = tensor.x.size('D'), x_step = tensor.x.stride('D'), out_step = tensor.out.stride('D');
+  // Of a slice every channel turns, and is written; of listed pairs others lie between them, which stay as they are.
+  const bool is_slice = map.from != Pairing::listed && map.to != Pairing::listed;
+  const std::int64_t begin = is_slice ? map.from_pairs.front().first : 0;
+  const std::int64_t end = is_slice ? begin + 2 * plan.format.num_pairs : width;
   Lane* const u = block.gathered;
-  Lane* const v = block.gathered + num_pairs;
+  Lane* const v = u + num_pairs;
+  Lane* const row = v + num_pairs;
   RowsToRotate rows{.format = plan.format, .rounding = plan.rounding, .num_rows = 1, .x = u, .out = u};
 
   for (std::int64_t token = 0; token < block.count; ++token) {
@@ -249,26 +279,29 @@ void rotate_gathered(const TensorToRotate& tensor, const Plan& plan, const PairM
     for (std::int64_t head = 0; head < tensor.x.size('H'); ++head) {
       const std::int64_t x_row = row_of(tensor.x, block.batch_row, block.first + token, head, block.token_axis);
       const std::int64_t out_row = row_of(tensor.out, block.batch_row, block.first + token, head, block.token_axis);
-      if (!in_place(tensor)) copy_channels(tensor, x_row, out_row, 0, tensor.x.size('D'));
+      if (!in_place(tensor)) {
+        copy_channels(tensor, x_row, out_row, 0, is_slice ? begin : width);
+        if (is_slice) copy_channels(tensor, x_row, out_row, end, width);
+      }
 
-      with_element_type(tensor.x.dtype(), [&](auto element) {
-        const auto* from = static_cast<const decltype(element)*>(tensor.x.data()) + x_row;
-        const std::int64_t step = tensor.x.stride('D');
-        for (std::size_t j = 0; j < num_pairs; ++j) {
-          u[j] = widened<Lane>(from[map.from_pairs[j].first * step]);
-          v[j] = widened<Lane>(from[map.from_pairs[j].second * step]);
-        }
-      });
+      load_lanes(tensor.x, x_row + begin * x_step, x_step, end - begin, row);
+      for (std::size_t j = 0; j < num_pairs; ++j) {
+        u[j] = row[map.from_pairs[j].first - begin];
+        v[j] = row[map.from_pairs[j].second - begin];
+      }
       rotate_rows(rows);
-      with_element_type(tensor.out.dtype(), [&](auto element) {
-        using T = decltype(element);
-        auto* to = static_cast<T*>(tensor.out.data()) + out_row;
-        const std::int64_t step = tensor.out.stride('D');
+      if (!is_slice) {
         for (std::size_t j = 0; j < num_pairs; ++j) {
-          to[map.to_pairs[j].first * step] = narrow<T>(u[j]);
-          to[map.to_pairs[j].second * step] = narrow<T>(v[j]);
+          store_lanes(u + j, 1, tensor.out, out_row + map.to_pairs[j].first * out_step, out_step);
+          store_lanes(v + j, 1, tensor.out, out_row + map.to_pairs[j].second * out_step, out_step);
         }
-      });
+        continue;
+      }
+      for (std::size_t j = 0; j < num_pairs; ++j) {
+        row[map.to_pairs[j].first - begin] = u[j];
+        row[map.to_pairs[j].second - begin] = v[j];
+      }
+      store_lanes(row, end - begin, tensor.out, out_row + begin * out_step, out_step);
     }
   }
 }
@@ -358,9 +391,10 @@ void rotate_alike(std::span<const TensorToRotate> tensors, const Plan& plan, con
   const std::unique_ptr<double[]> steps = std::is_same_v<Lane, float> ? steps_for(tokens, angles) : nullptr;
 
   parallel_for(executor, tokens.batch * blocks, [&](std::int64_t task) {
-    Scratch<Lane> scratch(rows_of_angles * arranged_step + 2 * num_pairs);
+    const std::int64_t gathered_size = plan.direct ? 0 : 2 * num_pairs + tensors[0].x.size('D');
+    Scratch<Lane> scratch(rows_of_angles * arranged_step + gathered_size);
     Lane* const arranged = scratch.take(rows_of_angles * arranged_step);
-    Lane* const gathered = scratch.take(2 * num_pairs);
+    Lane* const gathered = scratch.take(gathered_size);
 
     const std::int64_t row = tokens.batch == 1 ? 0 : task / blocks;
     const std::int64_t first = (task - row * blocks) * most;
