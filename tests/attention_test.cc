@@ -716,9 +716,10 @@ TEST(Attention, TellsEveryPieceOfItsProgressOnAnyNumberOfThreads) {
 }
 
 TEST(Attention, FollowsScoresThatRiseAndFall) {
-  // Rows whose largest score so far is exceeded again and again, within tiles and from one to the next.
+  // Rows whose largest score so far is exceeded again and again, within tiles and from one to the next; up to scores so large
+  // that they are weighed another way.
   for (const DType dtype : {DType::f64, DType::f32}) {
-    for (const double rise : {0.04, 0.5, 6.0, -0.5}) {
+    for (const double rise : {0.04, 0.5, 6.0, -0.5, 1000.0, -1000.0}) {
       Case c({.num_q_heads = 2, .num_queries = 60, .num_keys = 300, .head_dim = 2, .value_dim = 3}, dtype);
       c.options.scale = 1;
       for (std::int64_t i = 0; i < 120; ++i) {  // one row climbs, the next falls, at different slopes
@@ -775,15 +776,37 @@ TEST(Attention, HasTheSameBitsWhetherScoresPassThroughMemoryOrNot) {
     for (const std::int64_t num_keys : {1, 7, 8, 9, 127, 128, 131, 300}) {
       Case c({.num_q_heads = 6, .num_kv_heads = 2, .num_queries = 61, .num_keys = num_keys, .head_dim = 20}, dtype);
       const std::vector<double> k = c.k.values();
-      for (std::size_t i = 0; i < k.size(); ++i) {  // scores that differ by more than 4
-        c.k.set(static_cast<std::int64_t>(i), 4 * k[i]);
-      }
-      c.options.causal = Causal::bottom_right;
-      const std::vector<double> plain = attended(c);
       TestTensor mask(DType::f32, "K", {num_keys});
       for (std::int64_t i = 0; i < num_keys; ++i) mask.set(i, 0);
-      c.options.attn_mask = mask.view();
-      EXPECT_EQ(attended(c), plain) << name(dtype) << ", " << num_keys << " keys";
+      c.options.causal = Causal::bottom_right;
+      for (const double factor : {4, 30000}) {  // scores that differ by more than 4; and that are very large
+        for (std::size_t i = 0; i < k.size(); ++i) c.k.set(static_cast<std::int64_t>(i), factor * k[i]);
+        c.options.attn_mask = {};
+        const std::vector<double> plain = attended(c);
+        c.options.attn_mask = mask.view();
+        EXPECT_EQ(attended(c), plain) << name(dtype) << ", " << num_keys << " keys";
+      }
+    }
+  }
+}
+
+TEST(Attention, ARowHasTheSameBitsBesideRowsOfLargeOrRisingScores) {
+  // They share its vectors, and what is done for their sake must not change it.
+  for (const DType dtype : dtypes) {
+    Case c({.num_q_heads = 2, .num_queries = 60, .num_keys = 300, .head_dim = 4, .value_dim = 4}, dtype);
+    c.options.scale = 1;
+    const auto even_rows = [&] {
+      const std::vector<double> out = attended(c);
+      std::vector<double> even;
+      for (std::size_t i = 0; i < out.size(); i += 8) even.insert(even.end(), &out[i], &out[i] + 4);
+      return even;
+    };
+    for (std::int64_t j = 0; j < 300; ++j) c.k.set(4 * j, 0);
+    for (std::int64_t i = 0; i < 120; i += 2) c.q.set(4 * i, 0);
+    const std::vector<double> calm = even_rows();
+    for (const double rise : {0.1, 4.0, 30000.0}) {  // of the first channel, which even rows do not look at
+      for (std::int64_t j = 0; j < 300; ++j) c.k.set(4 * j, std::min(rise * static_cast<double>(j), 60000.0));
+      EXPECT_EQ(even_rows(), calm) << name(dtype) << ", rising by " << rise;
     }
   }
 }

@@ -128,28 +128,47 @@ bool pack_values(const T* x, std::int64_t x_step, std::int64_t count, std::int64
 
 // ---- softmax ----
 
+/// What scores weigh beside a reference: 2^((score - subtracted) log2 e + shift). Where the reference is of moderate size,
+/// nothing is subtracted, which saves a step: what rounding the shift costs, all weights of a row have in common.
+template <class T>
+struct WeightBeside {
+  Vec<T> subtracted, shift;
+  hn::Mask<Tag<T>> is_unset, is_moderate;
+
+  explicit HWY_INLINE WeightBeside(Vec<T> reference) {
+    const Tag<T> d;
+    const Vec<T> power = hn::Set(d, T{log2_weight_of_reference});
+    is_unset = hn::Eq(reference, hn::Set(d, -std::numeric_limits<T>::infinity()));
+    is_moderate = hn::Lt(hn::Abs(reference), hn::Set(d, T{1 << 16}));
+    shift = hn::IfThenElse(is_moderate, hn::NegMulAdd(reference, hn::Set(d, log2_e<T>), power), power);
+    subtracted = hn::IfThenZeroElse(hn::Or(is_moderate, is_unset), reference);  // -infinity - 0, not - -infinity
+  }
+
+  HWY_INLINE Vec<T> of(Vec<T> score) const {
+    return exp2<T, true>(hn::MulAdd(hn::Sub(score, subtracted), hn::Set(Tag<T>(), log2_e<T>), shift));
+  }
+};
+
 /// A row tile's softmax while it goes through a part of a tile.
 template <class T>
 struct Weighing {
-  HWY_ALIGN T limit[rows<T>];       ///< what a score may not exceed
-  HWY_ALIGN T subtracted[rows<T>];  ///< the reference; 0 of a row that has seen nothing: -infinity - 0, not - -infinity
+  HWY_ALIGN T shift[rows<T>];
   /// Of this part alone: its rounding error grows with the part, not with the number of keys before it.
   HWY_ALIGN T sum[rows<T>];
+  bool are_moderate = true;  ///< all references
   T* weights;
 
   HWY_INLINE Weighing(T* weights_of_part, const SoftmaxOfRows<T>& softmax) : weights(weights_of_part) {
     const Tag<T> d;
     for (std::int64_t row = 0; row < rows<T>; row += lanes<T>) {
-      set_reference(row, hn::Load(d, softmax.reference + row));
+      note(row, WeightBeside<T>(hn::Load(d, softmax.reference + row)));
       hn::Store(hn::Zero(d), d, sum + row);
     }
   }
 
-  HWY_INLINE void set_reference(std::int64_t row, Vec<T> reference) {
-    const Tag<T> d;
-    const Vec<T> minus_infinity = hn::Set(d, -std::numeric_limits<T>::infinity());
-    hn::Store(hn::Add(reference, hn::Set(d, T{most_above_reference})), d, limit + row);
-    hn::Store(hn::IfThenZeroElse(hn::Eq(reference, minus_infinity), reference), d, subtracted + row);
+  HWY_INLINE void note(std::int64_t row, const WeightBeside<T>& weight) {
+    hn::Store(weight.shift, Tag<T>(), shift + row);
+    are_moderate = are_moderate && hn::AllTrue(Tag<T>(), weight.is_moderate);
   }
 };
 
@@ -158,57 +177,110 @@ HWY_INLINE void rescale(T* x, Vec<T> factor) {
   hn::Store(hn::Mul(factor, hn::Load(Tag<T>(), x)), Tag<T>(), x);
 }
 
-/// Raises the reference of the rows that have a score above the limit in the panel from `key` on, and rescales what there is
-/// of them.
+/// From weights beside one reference to those beside a higher one.
 template <class T>
-HWY_NOINLINE void raise(Weighing<T>& weighing, std::int64_t key, const SoftmaxOfRows<T>& softmax) noexcept {
+HWY_INLINE Vec<T> factor_between(Vec<T> from, Vec<T> to) {
   const Tag<T> d;
-  for (std::int64_t row = 0; row < rows<T>; row += lanes<T>) {
-    T* const weights = weighing.weights + row;
-    Vec<T> largest = hn::Load(d, weights + key * rows<T>);
-    for (int i = 1; i < panel; ++i) largest = hn::Max(largest, hn::Load(d, weights + (key + i) * rows<T>));
-    const auto above = hn::Gt(largest, hn::Load(d, weighing.limit + row));
-    const Vec<T> old = hn::Load(d, softmax.reference + row), reference = hn::IfThenElse(above, largest, old);
-    const Vec<T> factor = hn::IfThenElse(above, exp_of_score<T>(hn::Sub(old, reference), 0), hn::Set(d, T{1}));
-    hn::Store(reference, d, softmax.reference + row);
-    weighing.set_reference(row, reference);
-    rescale(weighing.sum + row, factor);
-    rescale(softmax.sum + row, factor);
-    for (std::int64_t n = 0; n < key; ++n) rescale(weights + n * rows<T>, factor);
-    for (std::int64_t channel = 0; channel < softmax.value_dim; ++channel) {
-      rescale(softmax.out + channel * rows<T> + row, factor);
-    }
+  const WeightBeside<T> lower(from), higher(to);
+  const auto are_moderate = hn::And(lower.is_moderate, higher.is_moderate);
+  const Vec<T> apart = hn::Mul(hn::Sub(from, to), hn::Set(d, log2_e<T>));
+  const Vec<T> factor = exp2<T>(hn::IfThenElse(are_moderate, hn::Sub(higher.shift, lower.shift), apart));
+  return hn::IfThenElse(hn::Eq(from, to), hn::Set(d, T{1}), factor);
+}
+
+/// Gives a vector of rows another reference, and rescales what there is of them: weights before `key`, and sums.
+template <class T>
+HWY_INLINE void raise(Weighing<T>& weighing, std::int64_t row, std::int64_t key, Vec<T> reference,
+                      const SoftmaxOfRows<T>& softmax) {
+  const Tag<T> d;
+  const Vec<T> factor = factor_between<T>(hn::Load(d, softmax.reference + row), reference);
+  hn::Store(reference, d, softmax.reference + row);
+  rescale(weighing.sum + row, factor);
+  rescale(softmax.sum + row, factor);
+  for (std::int64_t n = 0; n < key; ++n) rescale(weighing.weights + n * rows<T> + row, factor);
+  for (std::int64_t channel = 0; channel < softmax.value_dim; ++channel) {
+    rescale(softmax.out + channel * rows<T> + row, factor);
   }
 }
 
-/// Scores of the panel from `key` on become weights, on their way from registers to memory.
 template <class T>
-HWY_INLINE void weigh_panel(Vec<T> (&block)[panel * vectors], std::int64_t key, Weighing<T>& weighing,
+HWY_INLINE Vec<T> sum_of_panel(const Vec<T> (&weights)[panel]) {
+  Vec<T> sum = weights[0];
+  unroll<panel - 1>([&](auto i) ROTARY_LAMBDA { sum = hn::Add(sum, weights[i + 1]); });
+  return sum;
+}
+
+template <class T>
+HWY_INLINE Vec<T> largest_of_panel(const Vec<T> (&scores)[panel]) {
+  Vec<T> largest = scores[0];
+  unroll<panel - 1>([&](auto i) ROTARY_LAMBDA { largest = hn::Max(largest, scores[i + 1]); });
+  return largest;
+}
+
+template <class T>
+HWY_INLINE hn::Mask<Tag<T>> is_too_large(Vec<T> sum) {
+  return hn::Gt(sum, hn::Set(Tag<T>(), static_cast<T>(most_of_panel)));
+}
+
+/// Scores of the panel from `key` on, in memory, become weights. Raises the reference of rows that have none yet, or of which
+/// the panel would weigh too much, and rescales what there is of them.
+template <class T>
+HWY_NOINLINE void weigh_with_care(Weighing<T>& weighing, std::int64_t key, const SoftmaxOfRows<T>& softmax) noexcept {
+  const Tag<T> d;
+  weighing.are_moderate = true;
+  for (std::int64_t row = 0; row < rows<T>;) {
+    T* const at = weighing.weights + key * rows<T> + row;
+    Vec<T> scores[panel], weights[panel];
+    unroll<panel>([&](auto i) ROTARY_LAMBDA { scores[i] = hn::Load(d, at + i * rows<T>); });
+    const Vec<T> reference = hn::Load(d, softmax.reference + row);
+    const WeightBeside<T> weight(reference);
+    unroll<panel>([&](auto i) ROTARY_LAMBDA { weights[i] = weight.of(scores[i]); });
+
+    const Vec<T> sum = sum_of_panel<T>(weights), largest = largest_of_panel<T>(scores);
+    const auto rises = hn::And(hn::Or(weight.is_unset, is_too_large<T>(sum)), hn::Gt(largest, reference));
+    if (!hn::AllFalse(d, rises)) {
+      raise(weighing, row, key, hn::IfThenElse(rises, largest, reference), softmax);
+      continue;  // the same rows once more
+    }
+    unroll<panel>([&](auto i) ROTARY_LAMBDA { hn::Store(weights[i], d, at + i * rows<T>); });
+    hn::Store(hn::Add(hn::Load(d, weighing.sum + row), sum), d, weighing.sum + row);
+    weighing.note(row, weight);
+    row += lanes<T>;
+  }
+}
+
+/// Scores of the panel from `key` on become weights, on their way from registers to memory. That references need care shows
+/// afterwards, in sums: so scores are kept.
+template <class T>
+HWY_INLINE void weigh_panel(const Vec<T> (&block)[panel * vectors], std::int64_t key, Weighing<T>& weighing,
                             const SoftmaxOfRows<T>& softmax) {
   const Tag<T> d;
-  T* const weights = weighing.weights + key * rows<T>;
-  const auto above_limit = [&](auto j) ROTARY_LAMBDA {
-    Vec<T> largest = block[j];
-    unroll<panel - 1>([&](auto i) ROTARY_LAMBDA { largest = hn::Max(largest, block[(i + 1) * vectors + j]); });
-    return hn::Gt(largest, hn::Load(d, weighing.limit + lanes<T> * j));
-  };
-  auto above = above_limit(std::integral_constant<int, 0>());
-  unroll<vectors - 1>([&](auto j)
-                          ROTARY_LAMBDA { above = hn::Or(above, above_limit(std::integral_constant<int, j + 1>())); });
-  if (HWY_UNLIKELY(!hn::AllFalse(d, above))) {
-    store_block<T>(block, weights);
-    raise(weighing, key, softmax);
-    unroll<panel * vectors>([&](auto i) ROTARY_LAMBDA { block[i] = hn::Load(d, weights + lanes<T> * i); });
+  HWY_ALIGN T scores[panel * rows<T>];
+  T* const to = weighing.weights + key * rows<T>;
+  if (HWY_UNLIKELY(!weighing.are_moderate)) {
+    store_block<T>(block, to);
+    return weigh_with_care(weighing, key, softmax);
+  }
+  store_block<T>(block, scores);
+  Vec<T> sums[vectors];
+  unroll<vectors>([&](auto j) ROTARY_LAMBDA {
+    const Vec<T> shift = hn::Load(d, weighing.shift + lanes<T> * j);
+    Vec<T> weights[panel];
+    unroll<panel>([&](auto i) ROTARY_LAMBDA {
+      weights[i] = exp2<T, true>(hn::MulAdd(block[i * vectors + j], hn::Set(d, log2_e<T>), shift));
+      hn::Store(weights[i], d, to + lanes<T> * (i * vectors + j));
+    });
+    sums[j] = sum_of_panel<T>(weights);
+  });
+  auto too_large = is_too_large<T>(sums[0]);
+  unroll<vectors - 1>([&](auto j) ROTARY_LAMBDA { too_large = hn::Or(too_large, is_too_large<T>(sums[j + 1])); });
+  if (HWY_UNLIKELY(!hn::AllFalse(d, too_large))) {
+    std::copy_n(scores, panel * rows<T>, to);
+    return weigh_with_care(weighing, key, softmax);
   }
   unroll<vectors>([&](auto j) ROTARY_LAMBDA {
-    const Vec<T> subtracted = hn::Load(d, weighing.subtracted + lanes<T> * j);
-    Vec<T> sum = hn::Load(d, weighing.sum + lanes<T> * j);
-    unroll<panel>([&](auto i) ROTARY_LAMBDA {
-      const Vec<T> weight = exp_of_score<T>(hn::Sub(block[i * vectors + j], subtracted), log2_weight_of_reference);
-      hn::Store(weight, d, weights + lanes<T> * (i * vectors + j));
-      sum = hn::Add(sum, weight);
-    });
-    hn::Store(sum, d, weighing.sum + lanes<T> * j);
+    T* const sum = weighing.sum + lanes<T> * j;
+    hn::Store(hn::Add(hn::Load(d, sum), sums[j]), d, sum);
   });
 }
 
@@ -345,12 +417,37 @@ void write_rows(const T* out, std::int64_t value_dim, const T* sum, T* const* to
   });
 }
 
+#if HWY_TARGET == HWY_SCALAR
+constexpr bool has_score_and_weigh = false;  // numbers come from memory either way: what it would do is not worth its size
+#else
+constexpr bool has_score_and_weigh = true;
+#endif
+
+template <class T>
+constexpr auto score_and_weigh_if_any() noexcept -> decltype(AttentionKernels<T>::score_and_weigh) {
+  if constexpr (has_score_and_weigh) return score_and_weigh<T>;
+  else return nullptr;
+}
+
 template <class T>
 const AttentionKernels<T>* kernels() noexcept {
-  static constexpr AttentionKernels<T> table = {
-      rows<T>,         panel,        panel,          panel,         packed_width,       packed_values<T>,
-      pack_queries<T>, pack_keys<T>, pack_values<T>, score<T>,      score_and_weigh<T>, softcap<T>,
-      add_mask<T>,     hide<T>,      weigh<T>,       accumulate<T>, write_rows<T>};
+  static constexpr AttentionKernels<T> table = {rows<T>,
+                                                panel,
+                                                panel,
+                                                panel,
+                                                packed_width,
+                                                packed_values<T>,
+                                                pack_queries<T>,
+                                                pack_keys<T>,
+                                                pack_values<T>,
+                                                score<T>,
+                                                score_and_weigh_if_any<T>(),
+                                                softcap<T>,
+                                                add_mask<T>,
+                                                hide<T>,
+                                                weigh<T>,
+                                                accumulate<T>,
+                                                write_rows<T>};
   return &table;
 }
 const AttentionKernels<float>* attention_kernels_float() noexcept { return kernels<float>(); }

@@ -28,12 +28,14 @@ struct SoftmaxOfRows {
   std::int64_t value_dim;  ///< 0 while nothing has been added to out
 };
 
-/// A score may lie so far above its reference: hardly any panel after the first raises one.
+/// A score of a single query may lie so far above its reference (decode.h).
 inline constexpr int most_above_reference = 3;
 /// Brings what scores above the reference weigh below 1, so that no value becomes infinite; a power of 2, which rounds no number
 /// but the smallest (below 2^-120 in float32).
 inline constexpr int log2_weight_of_reference = -6;
 inline constexpr double weight_of_reference = 1.0 / (1 << -log2_weight_of_reference);
+/// A panel may weigh so much, as one score does that lies 3.4 above its reference: hardly any after the first raises one.
+inline constexpr double most_of_panel = 32 * weight_of_reference;
 
 /// Keys of a part of a tile against the queries of a row tile.
 template <class T>
@@ -93,8 +95,8 @@ struct AttentionKernels {
   void (*add_mask)(T* scores, std::int64_t num_keys, const T* mask) noexcept;
   /// What a row does not see gets the score -infinity.
   void (*hide)(T* scores, std::int64_t num_keys, const SeenKeys<T>& seen) noexcept;
-  /// Turns scores into weights and adds them to the sum. A reference is raised to the largest score of a panel that lies too
-  /// far above it, and what there is so far is rescaled: seldom, so that most panels are gone through once.
+  /// Turns scores into weights and adds them to the sum. A reference is raised to the largest score of a panel that weighs too
+  /// much beside it, and what there is so far is rescaled: seldom, so that most panels are gone through once.
   void (*weigh)(T* scores, std::int64_t num_keys, const SoftmaxOfRows<T>& softmax) noexcept;
   /// out = weights . values, added to what it holds or not. Fetches ahead.
   void (*accumulate)(const ValuesAndWeights<T>& product, LinesAhead& ahead) noexcept;

@@ -20,6 +20,9 @@ namespace rotary {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+template <class T>
+constexpr T log2_e = static_cast<T>(1.4426950408889634);
+
 /// exp(x) = 2^k (1 + r + r^2 g(r)), k = round(x / ln 2), r = x - k ln 2.
 template <class T>
 struct ExpConstants;
@@ -58,7 +61,7 @@ HWY_INLINE ExpParts<T> exp_parts(Vec<T> x) {
   const Tag<T> d;
   const hn::RebindToSigned<Tag<T>> di;
   const Vec<T> round_to_integer = hn::Set(d, Constants::round_to_integer);
-  const Vec<T> z = hn::MulAdd(x, hn::Set(d, static_cast<T>(1.4426950408889634)), round_to_integer);
+  const Vec<T> z = hn::MulAdd(x, hn::Set(d, log2_e<T>), round_to_integer);
   const Vec<T> k = hn::Sub(z, round_to_integer);
   Vec<T> r = hn::NegMulAdd(k, hn::Set(d, Constants::ln2_hi), x);
   r = hn::NegMulAdd(k, hn::Set(d, Constants::ln2_lo), r);
@@ -99,11 +102,9 @@ struct Exp2Constants;
 template <>
 struct Exp2Constants<float> {
   static constexpr float smallest = -124.8f;  // 2^x and its products stay clear of subnormals
-  // h = (2^r - 1) / r, interpolated at Chebyshev nodes: 2^r within 1.2e-8, for r from 0 to 1 and from -1/2 to 1/2.
-  static constexpr float above_floor[] = {0x1.b49554p-13f, 0x1.4cb7bp-10f, 0x1.3c487cp-7f,
-                                          0x1.c69f98p-5f,  0x1.ebfc3ep-3f, 0x1.62e43p-1f};
-  static constexpr float h[] = {0x1.44138ap-13f, 0x1.5f089p-10f, 0x1.3b2a54p-7f,
-                                0x1.c6af6cp-5f,  0x1.ebfbep-3f,  0x1.62e43p-1f};
+  // h = (2^r - 1) / r, fitted to floats: 2^r within 1.9 ulp, its rounding included, for r from 0 to 1 and from -1/2 to 1/2.
+  static constexpr float above_floor[] = {0x1.ee388ap-10f, 0x1.260a08p-7f, 0x1.c96866p-5f, 0x1.ebd53cp-3f, 0x1.62e4e2p-1f};
+  static constexpr float h[] = {0x1.5ab458p-10f, 0x1.3cecap-7f, 0x1.c6baaap-5f, 0x1.ebf9b4p-3f, 0x1.62e424p-1f};
 };
 
 template <>
@@ -116,8 +117,9 @@ struct Exp2Constants<double> {
                                  0x1.ebfbdff82c58fp-3,  0x1.62e42fefa39efp-1};
 };
 
-/// For x up to 100; 2^0 is 1, and 2^-infinity is 0, as everything below 2^smallest; 2^NaN is NaN.
-template <class T>
+/// For x up to 100, above which it is at least 2^100, if it `saturates`. 2^0 is 1, and 2^-infinity is 0, as everything below
+/// 2^smallest; 2^NaN is NaN.
+template <class T, bool saturates = false>
 HWY_INLINE Vec<T> exp2(Vec<T> x) {
   using Constants = Exp2Constants<T>;
   const Tag<T> d;
@@ -137,7 +139,12 @@ HWY_INLINE Vec<T> exp2(Vec<T> x) {
 #endif
   const hn::RebindToSigned<Tag<T>> di;
   const Vec<T> round_to_integer = hn::Set(d, ExpConstants<T>::round_to_integer);
-  const Vec<T> z = hn::Add(x, round_to_integer), r = hn::Sub(x, hn::Sub(z, round_to_integer));
+  Vec<T> z = hn::Add(x, round_to_integer);
+  if constexpr (saturates) {  // r is then large, and so are all powers of it
+    const Vec<T> most = hn::Set(d, ExpConstants<T>::round_to_integer + 100);
+    z = hn::BitCast(d, hn::Min(hn::BitCast(di, z), hn::BitCast(di, most)));
+  }
+  const Vec<T> r = hn::Sub(x, hn::Sub(z, round_to_integer));
   const Vec<T> power = hn::BitCast(d, hn::ShiftLeft<ExpConstants<T>::mantissa_bits>(hn::BitCast(di, z)));
   return hn::IfThenZeroElse(hn::Lt(x, smallest), hn::Mul(power_of(r, Constants::h), power));
 }
@@ -149,7 +156,7 @@ HWY_INLINE Vec<T> exp2(Vec<T> x) {
 template <class T>
 HWY_INLINE Vec<T> exp_of_score(Vec<T> x, int power) {
   const Tag<T> d;
-  return exp2<T>(hn::MulAdd(x, hn::Set(d, static_cast<T>(1.4426950408889634)), hn::Set(d, static_cast<T>(power))));
+  return exp2<T>(hn::MulAdd(x, hn::Set(d, log2_e<T>), hn::Set(d, static_cast<T>(power))));
 }
 
 // ---- tanh ----
