@@ -146,15 +146,27 @@ void QueryBlock<T>::begin(RowTile& tile, std::int64_t first_row, std::int64_t nu
   start_sums(tile);
 }
 
+/// body(query, head, row, count): `count` heads of a query, from `row` of the tile on.
+template <class T>
+template <class Body>
+void QueryBlock<T>::for_queries(const RowTile& tile, const Body& body) const {
+  std::int64_t first_head = head(tile.first_row), at = query(tile.first_row);
+  const std::int64_t end_head = (kv_head_ + 1) * heads_per_kv_head_;
+  for (std::int64_t r = 0, count = 0; r < tile.num_rows; r += count, ++at) {
+    count = std::min(end_head - first_head, tile.num_rows - r);
+    body(at, first_head, r, count);
+    first_head = end_head - heads_per_kv_head_;
+  }
+}
+
 template <class T>
 void QueryBlock<T>::load_queries(RowTile& tile) {
   const std::int64_t rows = kernels_.rows, width = p_.head_dim;
-  for (std::int64_t r = 0, count = 0; r < tile.num_rows; r += count) {  // the heads of a token
-    const std::int64_t token = sequence_.first_query + query(tile.first_row + r), first_head = head(tile.first_row + r);
-    count = std::min((kv_head_ + 1) * heads_per_kv_head_ - first_head, tile.num_rows - r);
+  for_queries(tile, [&](std::int64_t query, std::int64_t first_head, std::int64_t r, std::int64_t count) {
+    const std::int64_t token = sequence_.first_query + query;
     query_rows_.load_heads(sequence_.row, token, first_head, count, some_rows_ + r * width, width);
     std::fill_n(scales_ + r, count, static_cast<T>(p_.scale_of(sequence_.row, token)));
-  }
+  });
   std::fill(some_rows_ + tile.num_rows * width, some_rows_ + rows * width, T{0});
   std::fill(scales_ + tile.num_rows, scales_ + rows, T{0});
   kernels_.pack_queries(some_rows_, scales_, width, tile.queries);
@@ -183,14 +195,14 @@ void QueryBlock<T>::start_out(RowTile& tile) noexcept {
 
 template <class T>
 void QueryBlock<T>::find_ranges(RowTile& tile) noexcept {
-  for (std::int64_t r = 0; r < tile.num_rows;) {
-    const std::int64_t row = tile.first_row + r, end = std::min(end_of_query(row) - tile.first_row, tile.num_rows);
-    const KeyRange range = visible_.range(sequence_, query(row));
+  for_queries(tile, [&](std::int64_t query, std::int64_t /*head*/, std::int64_t r, std::int64_t count) {
+    const KeyRange range = visible_.range(sequence_, query);
     tile.some = r == 0 ? range : hull(tile.some, range);
     tile.all = r == 0 ? range : common(tile.all, range);
-    std::fill(tile.ranges + r, tile.ranges + end, range);
-    r = end;
-  }
+    std::fill_n(tile.ranges + r, count, range);
+  });
+  // Rows that fill up the tile are like others: none is without a key for their sake.
+  std::fill(tile.ranges + tile.num_rows, tile.ranges + kernels_.rows, tile.ranges[tile.num_rows - 1]);
 }
 
 /// The keys first_key … first_key + tile_keys - 1, against all rows that see one of them.
@@ -370,7 +382,7 @@ void QueryBlock<T>::load_added(const RowTile& tile, std::int64_t first_key, cons
 template <class T>
 void QueryBlock<T>::find_seen(const RowTile& tile, std::int64_t first_key, const KeyRange& part) noexcept {
   for (std::int64_t r = 0; r < kernels_.rows; ++r) {
-    const KeyRange seen = r < tile.num_rows ? within_tile(tile.ranges[r], first_key) : KeyRange{0, 0};
+    const KeyRange seen = within_tile(tile.ranges[r], first_key);
     begin_[r] = static_cast<T>(seen.begin - part.begin);
     end_[r] = static_cast<T>(seen.end - part.begin);
   }
@@ -409,16 +421,24 @@ void QueryBlock<T>::add_not_finite(RowTile& tile, const KeyTile& keys) {
 template <class T>
 void QueryBlock<T>::write(RowTile& tile) {
   start_out(tile);
-  const auto token = [&](std::int64_t r) { return sequence_.first_query + query(tile.first_row + r); };
+  for (std::int64_t r = 0; r < kernels_.rows; ++r) written_[r] = some_rows_ + r * p_.value_dim;
+  const auto for_rows = [&](const auto& body) {
+    for_queries(tile, [&](std::int64_t query, std::int64_t head, std::int64_t r, std::int64_t count) {
+      const std::int64_t token = sequence_.first_query + query;
+      for (std::int64_t i = 0; i < count; ++i) body(r + i, token, head + i);
+    });
+  };
   const bool in_place = out_rows_.template are_in_place<T>();
-  for (std::int64_t r = 0; r < kernels_.rows; ++r) {
-    written_[r] = in_place && r < tile.num_rows
-                      ? out_rows_.template in_place<T>(sequence_.row, token(r), head(tile.first_row + r))
-                      : some_rows_ + r * p_.value_dim;
+  if (in_place) {
+    for_rows([&](std::int64_t r, std::int64_t token, std::int64_t head) {
+      written_[r] = out_rows_.template in_place<T>(sequence_.row, token, head);
+    });
   }
   kernels_.write_rows(tile.out, p_.value_dim, tile.sum, written_);
-  for (std::int64_t r = 0; !in_place && r < tile.num_rows; ++r) {
-    out_rows_.store(written_[r], sequence_.row, token(r), head(tile.first_row + r));
+  if (!in_place) {
+    for_rows([&](std::int64_t r, std::int64_t token, std::int64_t head) {
+      out_rows_.store(written_[r], sequence_.row, token, head);
+    });
   }
   for (std::int64_t r = 0; p_.options.lse && r < tile.num_rows; ++r) write_lse(tile, r);
 }

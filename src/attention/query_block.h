@@ -85,9 +85,10 @@ class QueryBlock {
 
   KeptAngles<T>* kept() noexcept { return kept_angles_ ? &*kept_angles_ : nullptr; }
   std::int64_t query(std::int64_t row) const noexcept { return row / heads_per_kv_head_; }
-  std::int64_t end_of_query(std::int64_t row) const noexcept { return (query(row) + 1) * heads_per_kv_head_; }
   std::int64_t head(std::int64_t row) const noexcept { return kv_head_ * heads_per_kv_head_ + row % heads_per_kv_head_; }
 
+  template <class Body>
+  void for_queries(const RowTile& tile, const Body& body) const;
   void begin(RowTile& tile, std::int64_t first_row, std::int64_t num_rows);
   void load_queries(RowTile& tile);
   void start_sums(RowTile& tile) noexcept;
