@@ -13,14 +13,13 @@
 
 namespace rotary {
 
-/// Asks for pages of 2 MiB where there is room for some: reading far and wide then waits less for addresses.
-inline void prefer_large_pages([[maybe_unused]] std::byte* first, [[maybe_unused]] std::size_t num_bytes) noexcept {
+/// Where memory is read far and wide, fewer and larger pages mean less waiting for addresses.
+inline constexpr std::size_t large_page = 2 << 20;
+
+/// Asks for large pages; `first` is at a multiple of one. Refused or not, the memory is the same.
+inline void prefer_large_pages([[maybe_unused]] void* first, [[maybe_unused]] std::size_t num_bytes) noexcept {
 #if defined(MADV_HUGEPAGE)
-  constexpr std::size_t page = 2 << 20;
-  void* aligned = first;
-  std::size_t left = num_bytes;
-  if (num_bytes < 4 * page || std::align(page, page, aligned, left) == nullptr) return;
-  madvise(aligned, left / page * page, MADV_HUGEPAGE);  // refused or not, the memory is the same
+  madvise(first, num_bytes / large_page * large_page, MADV_HUGEPAGE);
 #endif
 }
 
@@ -30,19 +29,21 @@ class ZeroedArray {
  public:
   ZeroedArray() = default;
   /// The length in bytes must be representable. Throws std::bad_alloc.
-  explicit ZeroedArray(std::int64_t length)
-      : memory_(std::calloc(static_cast<std::size_t>(length) * sizeof(T) + alignment, 1)) {
-    if (memory_ == nullptr) throw std::bad_alloc();
-    prefer_large_pages(static_cast<std::byte*>(memory_.get()), static_cast<std::size_t>(length) * sizeof(T));
+  explicit ZeroedArray(std::int64_t length) {
+    const std::size_t num_bytes = static_cast<std::size_t>(length) * sizeof(T);
+    const bool is_large = num_bytes >= 4 * large_page;
+    const std::size_t alignment = is_large ? large_page : 64;
+    std::size_t space = num_bytes + alignment;
+    memory_.reset(std::calloc(space, 1));
+    if (!memory_) throw std::bad_alloc();
     void* first = memory_.get();
-    std::size_t space = alignment;
-    first_ = static_cast<T*>(std::align(alignment, 0, first, space));
+    first_ = static_cast<T*>(std::align(alignment, num_bytes, first, space));
+    if (is_large) prefer_large_pages(first_, num_bytes);
   }
 
   T* get() const noexcept { return first_; }
 
  private:
-  static constexpr std::size_t alignment = 64;
   struct Free {
     void operator()(void* memory) const noexcept { std::free(memory); }
   };
