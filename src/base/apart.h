@@ -29,10 +29,7 @@ inline NamedView named(const char* name, const ConstTensorView& view) noexcept {
 /// A few views that are given, to be held against one that is written after another.
 class NamedViews {
  public:
-  void add(const NamedView& view) noexcept {
-    assert(count_ < most);
-    views_[count_++] = view;
-  }
+  void add(const NamedView& view) noexcept { next() = view; }
   /// Nothing, where the view is not given.
   void add(const char* name, const ConstTensorView& view) noexcept {
     if (view) add_given(name, view);
@@ -42,6 +39,10 @@ class NamedViews {
   const NamedView* end() const noexcept { return views_ + count_; }
 
  private:
+  NamedView& next() noexcept {
+    assert(count_ < most);
+    return views_[count_++];
+  }
   void add_given(const char* name, const ConstTensorView& view) noexcept;
 
   static constexpr int most = 20;

@@ -113,7 +113,13 @@ MemoryRange memory_range(const ConstTensorView& view) noexcept {
           at + static_cast<std::uintptr_t>((last >> 3) + (((last & 7) + bits + 7) >> 3))};
 }
 
-void NamedViews::add_given(const char* name, const ConstTensorView& view) noexcept { add(named(name, view)); }
+// Part by part: a copy of a whole view, just written, would wait for its parts to be in memory.
+void NamedViews::add_given(const char* name, const ConstTensorView& view) noexcept {
+  NamedView& added = next();
+  added.name = name;
+  added.view = &view;
+  added.range = memory_range(view);
+}
 
 void check_elements_apart(const char* operation, const NamedView& written, const NamedView& read) {
   if (may_share_memory(*written.view, *read.view)) fail_argument(operation, written.name, " must not overlap ", read.name);
