@@ -20,13 +20,11 @@ constexpr const char* operation = "linear_attention";
 constexpr AttentionNames names{operation, "linear_attention, q_positions", "linear_attention, k_positions"};
 
 template <class T>
-LinearAttentionReport attend(const LinearProblem& problem, LinearState* state, Executor* executor) {
-  LinearState own;
-  LinearState& sums = state != nullptr ? *state : own;
+LinearAttentionReport attend(const LinearProblem& problem, LinearState& sums, Executor* executor) {
   if (sums.empty()) LinearStateAccess::begin(sums, problem, dtype_of<T>);
   const FeatureRows<T> map(problem.feature_map, problem.head_dim);
   const bool one_token = is_step(problem, map);
-  const auto num_heads = static_cast<std::int64_t>(problem.sequences.size()) * problem.num_kv_heads;
+  const std::int64_t num_heads = problem.num_sequences * problem.num_kv_heads;
   const auto attend_to = [&](std::int64_t begin, std::int64_t end) {
     return one_token ? step_linearly(problem, map, sums, begin, end) : attend_linearly(problem, map, sums, begin, end);
   };
@@ -68,7 +66,12 @@ LinearAttentionReport linear_attention(const ConstTensorView& q, const ConstTens
   bool in_double = state != nullptr && LinearStateAccess::fixed_dtype(*state) && state->dtype() == DType::f64;
   for (const DType dtype : {q.dtype(), k.dtype(), v.dtype(), out.dtype()}) in_double = in_double || dtype == DType::f64;
   if (state != nullptr) LinearStateAccess::check(operation, *state, problem, in_double ? DType::f64 : DType::f32);
-  return in_double ? attend<double>(problem, state, options.executor) : attend<float>(problem, state, options.executor);
+  const auto attend_with = [&](LinearState& sums) {
+    return in_double ? attend<double>(problem, sums, options.executor) : attend<float>(problem, sums, options.executor);
+  };
+  if (state != nullptr) return attend_with(*state);
+  LinearState own;
+  return attend_with(own);
 }
 
 WeightKinds weight_kinds(const LinearAttentionOptions& options) noexcept {

@@ -26,13 +26,13 @@ LinearAttentionReport attend(const LinearProblem& problem, const LinearGradientV
   LinearState& gradient = state_gradient != nullptr ? *state_gradient : own;
   if (gradient.empty()) LinearStateAccess::begin(gradient, problem, dtype_of<T>);
   const FeatureRows<T> map(problem.feature_map, problem.head_dim);
-  const auto num_sequences = static_cast<std::int64_t>(problem.sequences.size());
-  std::vector<LinearAttentionReport> reports(static_cast<std::size_t>(num_sequences * problem.num_kv_heads));
-  parallel_for(executor, num_sequences * problem.num_kv_heads, [&](std::int64_t task) {
+  const std::int64_t num_tasks = problem.num_sequences * problem.num_kv_heads;
+  std::vector<LinearAttentionReport> reports(static_cast<std::size_t>(num_tasks));
+  parallel_for(executor, num_tasks, [&](std::int64_t task) {
     const std::int64_t row = task / problem.num_kv_heads, kv_head = task % problem.num_kv_heads;
-    reports[static_cast<std::size_t>(task)] = attend_linearly_backward(
-        problem, map, views, problem.sequences[static_cast<std::size_t>(row)], kv_head,
-        LinearStateAccess::sums<T>(sums, row, kv_head), LinearStateAccess::sums<T>(gradient, row, kv_head));
+    reports[static_cast<std::size_t>(task)] = attend_linearly_backward(problem, map, views, problem.sequence(row), kv_head,
+                                                                       LinearStateAccess::sums<T>(sums, row, kv_head),
+                                                                       LinearStateAccess::sums<T>(gradient, row, kv_head));
   });
   return merged(reports);
 }

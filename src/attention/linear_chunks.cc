@@ -21,9 +21,12 @@ namespace {
 
 constexpr std::int64_t round_up_to_vectors(std::int64_t n) noexcept { return (n + 15) / 16 * 16; }
 
-std::int64_t longest(const std::vector<LinearSequence>& sequences) noexcept {
+std::int64_t longest_sequence(const LinearProblem& problem) noexcept {
   std::int64_t length = 1;
-  for (const LinearSequence& sequence : sequences) length = std::max({length, sequence.num_queries, sequence.num_keys});
+  for (std::int64_t n = 0; n < problem.num_sequences; ++n) {
+    const LinearSequence sequence = problem.sequence(n);
+    length = std::max({length, sequence.num_queries, sequence.num_keys});
+  }
   return length;
 }
 
@@ -46,11 +49,11 @@ class Chunks {
       : p_(problem),
         kernels_(linear_kernels<T>()),
         products_(product_kernels<T>()),
-        size_(std::min(problem.chunk_size, longest(problem.sequences))),
+        size_(std::min(problem.chunk_size, longest_sequence(problem))),
         step_(round_up_to_vectors(size_)),
         block_(problem.rotation == nullptr
-                   ? longest(problem.sequences)
-                   : tokens_of_block(problem.rotation->num_pairs(), size_, longest(problem.sequences))),
+                   ? longest_sequence(problem)
+                   : tokens_of_block(problem.rotation->num_pairs(), size_, longest_sequence(problem))),
         gated_(!problem.decay.empty() || map.in_exponents()),
         query_angles_(angle_block<T>(problem, problem.q_angles, block_)),
         key_angles_(problem.same_positions ? std::nullopt : angle_block<T>(problem, problem.k_angles(), block_)),
@@ -60,7 +63,7 @@ class Chunks {
         key_rows_(problem, map, problem.k, angles(problem.same_positions ? query_angles_ : key_angles_),
                   key_buffers_.buffers),
         value_rows_(problem.v),
-        out_rows_(problem.out),
+        out_rows_(*problem.out),
         b_(aligned_array<T>(problem.a_width * step_)),
         values_(aligned_array<T>(size_ * problem.value_dim)),
         out_(aligned_array<T>(size_ * problem.value_dim)),
@@ -359,7 +362,7 @@ LinearAttentionReport attend_linearly(const LinearProblem& problem, const Featur
   for (std::int64_t i = begin; i < end;) {
     const std::int64_t row = i / problem.num_kv_heads, first = i - row * problem.num_kv_heads;
     const HeadRange heads{first, std::min(first + end - i, problem.num_kv_heads)};
-    chunks.attend(problem.sequences[static_cast<std::size_t>(row)], row, heads, state);
+    chunks.attend(problem.sequence(row), row, heads, state);
     i += heads.end - heads.begin;
   }
   return chunks.report();

@@ -53,11 +53,11 @@ class Checked {
     if (p.chunk_size < 1 || p.chunk_size > max_chunk_size) {
       fail_argument(operation_, "chunk_size must be 1 to ", max_chunk_size, ", got ", p.chunk_size);
     }
-    list_sequences(p);
+    count_sequences(p);
     check_features(p);
     resolve_rotation(p);
     resolve_widths(p);
-    resolve_padding(p);
+    check_padding(p);
     resolve_decay(p);
     return p;
   }
@@ -88,9 +88,9 @@ class Checked {
     }
   }
 
-  void list_sequences(LinearProblem& p) const {
+  void count_sequences(LinearProblem& p) const {
     if (!packed()) {
-      for (std::int64_t b = 0; b < q_.size('B'); ++b) p.sequences.push_back({b, 0, q_.size('S'), 0, k_.size('S')});
+      p.num_sequences = q_.size('B');
       return;
     }
     const ConstTensorView& ends = options_.cu_seqlens;
@@ -105,8 +105,8 @@ class Checked {
     for (std::int64_t i = 1; i < count; ++i) {
       const std::int64_t begin = entry(ends, i - 1), length = entry(ends, i) - begin;
       if (length < 0) fail_argument(operation_, "cu_seqlens must never fall, got ", begin, " before ", begin + length);
-      p.sequences.push_back({0, begin, length, begin, length});
     }
+    p.num_sequences = count - 1;
   }
 
   void check_features(LinearProblem& p) const {
@@ -162,7 +162,7 @@ class Checked {
     }
   }
 
-  void resolve_padding(LinearProblem& p) const {
+  void check_padding(const LinearProblem& p) const {
     const ConstTensorView& mask = options_.key_padding_mask;
     if (!mask) return;
     if (mask.dtype() != DType::boolean) {
@@ -174,10 +174,9 @@ class Checked {
       fail_argument(operation_, "key_padding_mask must have axes among ", letters, ", got \"", mask.axes().c_str(),
                     "\": keys are summed before any query comes, so that no mask can depend on the query");
     }
-    p.key_padding_mask = unpacked(mask);
-    if (p.key_padding_mask.size('S') != p.k.size('S')) {
-      fail_argument(operation_, "key_padding_mask must have an entry per key, got ", p.key_padding_mask.size('S'), " for ",
-                    p.k.size('S'));
+    const std::int64_t length = mask.size(packed() ? 'T' : 'S');
+    if (length != p.k.size('S')) {
+      fail_argument(operation_, "key_padding_mask must have an entry per key, got ", length, " for ", p.k.size('S'));
     }
     if (mask.size('B') != 1) checks_.size('B', mask, "key_padding_mask", q_.size('B'), "q");
   }
@@ -220,8 +219,16 @@ LinearProblem::LinearProblem(const ConstTensorView& q, const ConstTensorView& k,
       num_kv_heads(k.size('H')),
       head_dim(q.size('D')),
       value_dim(v.size('D')),
+      cu_seqlens(options.cu_seqlens),
+      key_padding_mask(options.key_padding_mask),
       is_causal(options.is_causal),
       chunk_size(options.chunk_size) {}
+
+LinearSequence LinearProblem::sequence(std::int64_t n) const noexcept {
+  if (!cu_seqlens) return {n, 0, q.size('S'), 0, k.size('S')};
+  const std::int64_t begin = entry(cu_seqlens, n), length = entry(cu_seqlens, n + 1) - begin;
+  return {0, begin, length, begin, length};
+}
 
 bool LinearProblem::may_cancel() const noexcept {
   if (normalizer == Normalizer::none || normalizer == Normalizer::pair_norms) return false;
@@ -234,10 +241,10 @@ bool LinearProblem::bounds_by_norm() const noexcept {
 }
 
 bool LinearProblem::is_token(std::int64_t row, std::int64_t key) const noexcept {
-  if (!key_padding_mask) return true;
-  const std::int64_t batch_row = key_padding_mask.size('B') > 1 ? row : 0;
-  return static_cast<const bool*>(
-      key_padding_mask.data())[batch_row * key_padding_mask.stride('B') + key * key_padding_mask.stride('S')];
+  const ConstTensorView& mask = key_padding_mask;
+  if (!mask) return true;
+  const std::int64_t batch_row = mask.size('B') > 1 ? row : 0;
+  return static_cast<const bool*>(mask.data())[batch_row * mask.stride('B') + key * mask.stride(cu_seqlens ? 'T' : 'S')];
 }
 
 LinearProblem check_linear_inputs(const AttentionNames& names, const ConstTensorView& q, const ConstTensorView& k,

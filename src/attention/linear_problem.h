@@ -17,14 +17,14 @@ struct LinearSequence {
   std::int64_t row, first_query, num_queries, first_key, num_keys;
 };
 
-/// Refers to the caller's views and rotation, which must outlive it. Packed tokens are batch row 0, with the axis S.
+/// Refers to the options and what they refer to, which must outlive it. Packed tokens are batch row 0, with the axis S.
 struct LinearProblem {
   /// What the arguments say at once; the rest is to be found.
   LinearProblem(const ConstTensorView& q, const ConstTensorView& k, const ConstTensorView& v,
                 const LinearAttentionOptions& options);
 
   ConstTensorView q, k, v;
-  TensorView out;
+  std::optional<TensorView> out;  // none where no result is written
   FeatureMap feature_map;
   const Rotation* rotation;  // nullptr: nothing turns
   Rotate rotate;
@@ -33,15 +33,17 @@ struct LinearProblem {
   bool same_positions = false;  // of q and k: then they have the same angles
   std::int64_t num_q_heads, num_kv_heads, head_dim, value_dim;
   std::int64_t heads_per_kv_head = 0;
-  std::vector<LinearSequence> sequences;
-  ConstTensorView key_padding_mask;  // may be not given
-  std::vector<double> decay;         // per KV head; empty: none
+  std::int64_t num_sequences = 0;
+  const ConstTensorView& cu_seqlens;  // may be not given, like the mask: then a batch row is a sequence
+  const ConstTensorView& key_padding_mask;
+  std::vector<double> decay;  // per KV head; empty: none
   bool is_causal;
   std::int64_t chunk_size;
   std::int64_t num_features = 0;
   std::int64_t a_width = 0, c_width = 0,
                m_width = 0;  // of the features in numerator and denominator, and of what bounds them
 
+  LinearSequence sequence(std::int64_t n) const noexcept;
   const std::optional<TokenAngles>& k_angles() const noexcept { return same_positions ? q_angles : other_k_angles; }
   /// Whether features themselves turn.
   bool turns_features() const noexcept { return rotation != nullptr && rotate != Rotate::before_map; }

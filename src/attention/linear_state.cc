@@ -177,7 +177,7 @@ void LinearStateAccess::check(const char* operation, const LinearState& state, c
     if (kept == expected) return;
     fail_argument(operation, "a state must have the ", what, " of the call, got ", kept, " and ", expected);
   };
-  must_be("number of batch rows or sequences", state.num_rows_, static_cast<std::int64_t>(problem.sequences.size()));
+  must_be("number of batch rows or sequences", state.num_rows_, problem.num_sequences);
   must_be("number of KV heads", state.num_kv_heads_, problem.num_kv_heads);
   must_be("value width", state.value_dim_, problem.value_dim);
   const std::int64_t num_features = state.value_dim_ == 0 ? 0 : state.sizes_[numerator_part] / state.value_dim_;
@@ -190,7 +190,7 @@ void LinearStateAccess::begin(LinearState& state, const LinearProblem& problem, 
   LinearState fresh;
   fresh.dtype_ = dtype;
   fresh.any_dtype_ = state.any_dtype_;
-  fresh.num_rows_ = static_cast<std::int64_t>(problem.sequences.size());
+  fresh.num_rows_ = problem.num_sequences;
   fresh.num_kv_heads_ = problem.num_kv_heads;
   fresh.value_dim_ = problem.value_dim;
   const std::int64_t sizes[num_parts] = {problem.a_width * problem.value_dim, problem.c_width, problem.m_width, 1};

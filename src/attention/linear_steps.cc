@@ -34,7 +34,7 @@ class Steps {
         query_rows_(problem, map, problem.q, angles(query_angles_), query_buffers_),
         key_rows_(problem, map, problem.k, angles(problem.same_positions ? query_angles_ : key_angles_), key_buffers_),
         value_rows_(problem.v),
-        out_rows_(problem.out) {}
+        out_rows_(*problem.out) {}
 
   void attend(const LinearSequence& sequence, std::int64_t row, std::int64_t begin, std::int64_t end, LinearState& state) {
     for (std::int64_t head = begin; head < end; head += size_) {
@@ -140,8 +140,10 @@ class Steps {
 template <class T>
 bool is_step(const LinearProblem& problem, const FeatureRows<T>& map) noexcept {
   if (!problem.is_causal || !problem.decay.empty() || map.in_exponents() || problem.key_padding_mask) return false;
-  return std::all_of(problem.sequences.begin(), problem.sequences.end(),
-                     [](const LinearSequence& sequence) { return sequence.num_keys == 1; });
+  for (std::int64_t n = 0; n < problem.num_sequences; ++n) {
+    if (problem.sequence(n).num_keys != 1) return false;
+  }
+  return true;
 }
 
 template <class T>
@@ -151,7 +153,7 @@ LinearAttentionReport step_linearly(const LinearProblem& problem, const FeatureR
   for (std::int64_t i = begin; i < end;) {
     const std::int64_t row = i / problem.num_kv_heads, first = i - row * problem.num_kv_heads;
     const std::int64_t last = std::min(first + end - i, problem.num_kv_heads);
-    steps.attend(problem.sequences[static_cast<std::size_t>(row)], row, first, last, state);
+    steps.attend(problem.sequence(row), row, first, last, state);
     i += last - first;
   }
   return steps.report();

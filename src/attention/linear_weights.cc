@@ -107,7 +107,8 @@ LinearWeights linear_weights(const ConstTensorView& q, const ConstTensorView& k,
   const FeatureRows<double> map(p.feature_map, p.head_dim);
   LinearRows<double> query_rows(p, map, p.q, p.q_angles), key_rows(p, map, p.k, p.k_angles());
   LinearWeights all{.lowest = infinity, .highest = -infinity, .lowest_row_sum = infinity, .highest_row_sum = -infinity};
-  for (const LinearSequence& s : p.sequences) {
+  for (std::int64_t n = 0; n < p.num_sequences; ++n) {
+    const LinearSequence s = p.sequence(n);
     for (std::int64_t head = 0; head < p.num_q_heads; ++head) {
       std::vector<Row> keys;
       std::vector<bool> tokens;
