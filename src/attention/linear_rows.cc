@@ -50,9 +50,9 @@ std::optional<PairFormat> kernel_format(const LinearProblem& problem) {
 
 template <class T>
 std::optional<AngleBlock<T>> angle_block(const LinearProblem& problem, const std::optional<TokenAngles>& angles,
-                                         std::int64_t most_tokens) {
+                                         std::int64_t most_tokens, Scratch* scratch) {
   if (!angles) return {};
-  return std::optional<AngleBlock<T>>(std::in_place, *angles, kernel_format<T>(problem), most_tokens);
+  return std::optional<AngleBlock<T>>(std::in_place, *angles, kernel_format<T>(problem), most_tokens, scratch);
 }
 
 template <class T>
@@ -356,10 +356,10 @@ void LinearRows<T>::add_lengths_backward(const T* gradient, T* to) const noexcep
   for (const std::int64_t channel : still_) to[channel] += sign(buffers_.features[channel]) * *gradient++;
 }
 
-template std::optional<AngleBlock<float>> angle_block(const LinearProblem&, const std::optional<TokenAngles>&,
-                                                      std::int64_t);
+template std::optional<AngleBlock<float>> angle_block(const LinearProblem&, const std::optional<TokenAngles>&, std::int64_t,
+                                                      Scratch*);
 template std::optional<AngleBlock<double>> angle_block(const LinearProblem&, const std::optional<TokenAngles>&,
-                                                       std::int64_t);
+                                                       std::int64_t, Scratch*);
 template struct LinearBufferWidths<float>;
 template struct LinearBufferWidths<double>;
 template struct OwnLinearBuffers<float>;

@@ -30,10 +30,10 @@ struct LinearFeatures {
   const T *a, *c, *m;
 };
 
-/// The angles of q or k for LinearRows, if they turn.
+/// The angles of q or k for LinearRows, if they turn. `scratch` as for AngleBlock.
 template <class T>
 std::optional<AngleBlock<T>> angle_block(const LinearProblem& problem, const std::optional<TokenAngles>& angles,
-                                         std::int64_t most_tokens);
+                                         std::int64_t most_tokens, Scratch* scratch = nullptr);
 
 /// What features are made in, some rows of q or of k at a time.
 template <class T>
@@ -46,12 +46,14 @@ template <class T>
 struct LinearBufferWidths {
   LinearBufferWidths(const LinearProblem& problem, const FeatureRows<T>& map) noexcept;
 
-  LinearBuffers<T> take(std::int64_t most_rows, Arena& arena) const noexcept {
-    return {.x = arena.take<T>(most_rows * x),
-            .turned_x = arena.take<T>(most_rows * turned_x),
-            .features = arena.take<T>(most_rows * features),
-            .turned = arena.take<T>(most_rows * turned),
-            .lengths = arena.take<T>(most_rows * lengths)};
+  /// `memory`: an Arena or a Scratch.
+  template <class Memory>
+  LinearBuffers<T> take(std::int64_t most_rows, Memory& memory) const {
+    return {.x = memory.template take<T>(most_rows * x),
+            .turned_x = memory.template take<T>(most_rows * turned_x),
+            .features = memory.template take<T>(most_rows * features),
+            .turned = memory.template take<T>(most_rows * turned),
+            .lengths = memory.template take<T>(most_rows * lengths)};
   }
 
   std::int64_t x, turned_x, features, turned, lengths;

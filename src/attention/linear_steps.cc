@@ -4,12 +4,11 @@
 #include <cmath>
 #include <optional>
 
-#include "attention/aligned_array.h"
 #include "attention/angle_block.h"
-#include "attention/arena.h"
 #include "attention/linear_divisor.h"
 #include "attention/linear_rows.h"
 #include "attention/tensor_rows.h"
+#include "base/scratch.h"
 #include "kernels/linear_attention.h"
 #include "kernels/products.h"
 
@@ -24,17 +23,24 @@ class Steps {
  public:
   Steps(const LinearProblem& problem, const FeatureRows<T>& map, std::int64_t num_heads)
       : p_(problem),
-        widths_(problem, map),
         kernels_(linear_kernels<T>()),
         products_(product_kernels<T>()),
         size_(std::min(num_heads, most_heads)),
-        query_angles_(angle_block<T>(problem, problem.q_angles, 1)),
-        key_angles_(problem.same_positions ? std::nullopt : angle_block<T>(problem, problem.k_angles(), 1)),
-        memory_(laid_out([&](Arena arena) { return lay_out(arena); })),
+        query_angles_(angle_block<T>(problem, problem.q_angles, 1, &scratch_)),
+        key_angles_(problem.same_positions ? std::nullopt : angle_block<T>(problem, problem.k_angles(), 1, &scratch_)),
         query_rows_(problem, map, problem.q, angles(query_angles_), query_buffers_),
         key_rows_(problem, map, problem.k, angles(problem.same_positions ? query_angles_ : key_angles_), key_buffers_),
         value_rows_(problem.v),
-        out_rows_(*problem.out) {}
+        out_rows_(*problem.out) {
+    const LinearBufferWidths<T> widths(problem, map);
+    const std::int64_t queries = size_ * problem.heads_per_kv_head;
+    query_buffers_ = widths.take(queries, scratch_);
+    key_buffers_ = widths.take(size_, scratch_);
+    value_ = scratch_.take<T>(problem.value_dim);
+    out_ = scratch_.take<T>(queries * problem.value_dim);
+    divisors_ = scratch_.take<T>(queries);
+    bounds_ = scratch_.take<T>(queries);
+  }
 
   void attend(const LinearSequence& sequence, std::int64_t row, std::int64_t begin, std::int64_t end, LinearState& state) {
     for (std::int64_t head = begin; head < end; head += size_) {
@@ -45,17 +51,6 @@ class Steps {
   const LinearAttentionReport& report() const noexcept { return report_; }
 
  private:
-  std::int64_t lay_out(Arena arena) noexcept {
-    const std::int64_t queries = size_ * p_.heads_per_kv_head;
-    query_buffers_ = widths_.take(queries, arena);
-    key_buffers_ = widths_.take(size_, arena);
-    value_ = arena.take<T>(p_.value_dim);
-    out_ = arena.take<T>(queries * p_.value_dim);
-    divisors_ = arena.take<T>(queries);
-    bounds_ = arena.take<T>(p_.heads_per_kv_head);
-    return arena.num_bytes();
-  }
-
   static AngleBlock<T>* angles(std::optional<AngleBlock<T>>& block) noexcept { return block ? &*block : nullptr; }
 
   /// `count` KV heads from `kv_head` on; their sums lie side by side.
@@ -63,11 +58,11 @@ class Steps {
     const std::int64_t heads = p_.heads_per_kv_head;
     const LinearFeatures<T> keys = key_rows_.load({sequence.row, sequence.first_key, kv_head, 1, count});
     kernels_.add_up({1, count * p_.c_width, keys.c, nullptr, sums.denominator});
-    kernels_.add_up({1, count * p_.m_width, keys.m, nullptr, sums.magnitude});
+    if (p_.m_width > 0) kernels_.add_up({1, count * p_.m_width, keys.m, nullptr, sums.magnitude});
     const RowRange rows{sequence.row, sequence.first_query, kv_head * heads, 1, count * heads};
     const LinearFeatures<T> queries = query_rows_.load(rows);
+    find_divisors(count, queries, sums);
     for (std::int64_t i = 0; i < count; ++i) {
-      find_divisors(queries, sums, i);
       const T* const v = value(sequence, kv_head + i);
       for (std::int64_t query = i * heads; query < (i + 1) * heads; ++query) {
         products_.read_and_join({.features = p_.a_width,
@@ -90,19 +85,26 @@ class Steps {
     return value_;
   }
 
-  /// Of the queries of the i-th KV head.
-  void find_divisors(const LinearFeatures<T>& queries, const LinearSums<T>& sums, std::int64_t i) noexcept {
-    const std::int64_t heads = p_.heads_per_kv_head, first = i * heads;
-    T* const divisors = divisors_ + first;
+  /// Of the queries of all `count` KV heads.
+  void find_divisors(std::int64_t count, const LinearFeatures<T>& queries, const LinearSums<T>& sums) noexcept {
+    const std::int64_t num_queries = count * p_.heads_per_kv_head;
     if (p_.normalizer == Normalizer::none) {
-      std::fill_n(divisors, heads, T{1});
-      report_.num_rows += heads;
+      std::fill_n(divisors_, num_queries, T{1});
+      report_.num_rows += num_queries;
       return;
     }
-    kernels_.dots({heads, p_.c_width, queries.c + first * p_.c_width, sums.denominator + i * p_.c_width, 0, divisors});
-    kernels_.dots({heads, p_.m_width, queries.m + first * p_.m_width, sums.magnitude + i * p_.m_width, 0, bounds_});
-    for (std::int64_t h = 0; h < heads; ++h) {
-      divisors[h] = checked_divisor(divisors[h], p_.m_width > 0 ? bounds_[h] : std::abs(divisors[h]), report_);
+    multiply(count, p_.c_width, queries.c, sums.denominator, divisors_);
+    if (p_.m_width > 0) multiply(count, p_.m_width, queries.m, sums.magnitude, bounds_);
+    for (std::int64_t i = 0; i < num_queries; ++i) {
+      divisors_[i] = checked_divisor(divisors_[i], p_.m_width > 0 ? bounds_[i] : std::abs(divisors_[i]), report_);
+    }
+  }
+
+  /// The rows of the queries of each KV head with its sums.
+  void multiply(std::int64_t count, std::int64_t width, const T* queries, const T* sums, T* out) noexcept {
+    const std::int64_t heads = p_.heads_per_kv_head;
+    for (std::int64_t i = 0; i < count; ++i) {
+      kernels_.dots({heads, width, queries + i * heads * width, sums + i * width, 0, out + i * heads});
     }
   }
 
@@ -121,14 +123,13 @@ class Steps {
   }
 
   const LinearProblem& p_;
-  LinearBufferWidths<T> widths_;
   const LinearKernels<T>& kernels_;
   const ProductKernels<T>& products_;
   std::int64_t size_;  // KV heads at a time
+  Scratch scratch_;    // all memory below
   std::optional<AngleBlock<T>> query_angles_, key_angles_;
   LinearBuffers<T> query_buffers_, key_buffers_;
   T *value_ = nullptr, *out_ = nullptr, *divisors_ = nullptr, *bounds_ = nullptr;
-  AlignedArray<std::byte> memory_;  // for all of these
   LinearRows<T> query_rows_, key_rows_;
   TensorRows<ConstTensorView> value_rows_;
   TensorRows<TensorView> out_rows_;

@@ -6,10 +6,10 @@
 #include <cstring>
 #include <memory>
 #include <type_traits>
-#include <utility>
 
 #include "base/element.h"
 #include "base/parallel.h"
+#include "base/scratch.h"
 #include "kernels/angle_runs.h"
 #include "kernels/float_rows.h"
 #include "kernels/rotate.h"
@@ -51,25 +51,6 @@ Plan plan_for(const TensorToRotate& tensor, const PairMap& map, Precision precis
   if (precision == Precision::transformers && (x == DType::f16 || x == DType::bf16)) plan.table_dtype = x;
   return plan;
 }
-
-/// Working memory of a task: on the stack, except for very wide heads.
-template <class Lane>
-class Scratch {
- public:
-  explicit Scratch(std::int64_t num_lanes) {
-    if (num_lanes > inline_lanes) heap_ = std::make_unique<Lane[]>(static_cast<std::size_t>(num_lanes));
-    next_ = heap_ ? heap_.get() : inline_;
-  }
-  Lane* take(std::int64_t num_lanes) noexcept { return std::exchange(next_, next_ + num_lanes); }
-
-  static constexpr std::int64_t inline_bytes = 24 << 10;
-
- private:
-  static constexpr std::int64_t inline_lanes = inline_bytes / static_cast<std::int64_t>(sizeof(Lane));
-  alignas(64) Lane inline_[inline_lanes];
-  std::unique_ptr<Lane[]> heap_;
-  Lane* next_;
-};
 
 // ---- single elements ----
 
@@ -392,9 +373,9 @@ void rotate_alike(std::span<const TensorToRotate> tensors, const Plan& plan, con
 
   parallel_for(executor, tokens.batch * blocks, [&](std::int64_t task) {
     const std::int64_t gathered_size = plan.direct ? 0 : 2 * num_pairs + tensors[0].x.size('D');
-    Scratch<Lane> scratch(rows_of_angles * arranged_step + gathered_size);
-    Lane* const arranged = scratch.take(rows_of_angles * arranged_step);
-    Lane* const gathered = scratch.take(gathered_size);
+    Scratch scratch;
+    Lane* const arranged = scratch.take<Lane>(rows_of_angles * arranged_step);
+    Lane* const gathered = scratch.take<Lane>(gathered_size);
 
     const std::int64_t row = tokens.batch == 1 ? 0 : task / blocks;
     const std::int64_t first = (task - row * blocks) * most;
