@@ -19,6 +19,7 @@ void run(const Arguments& arguments) {
   KvCache cache({.num_kv_heads = 8,
                  .head_dim = 128,
                  .dtype = dtype,
+                 .key_layout = KeyLayout::lanes,  // as 4 query heads share a KV head
                  .rotation = &rotation,
                  .block_size = 32,
                  .num_blocks = length / 32});
