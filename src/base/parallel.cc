@@ -13,6 +13,18 @@ namespace rotary {
 
 Executor::~Executor() = default;
 
+namespace {
+
+/// Looks a while before the caller goes to sleep, as to be woken takes longer than most waits: for threads that are about to
+/// end their share, or for the next of several calls. Others may have the core meanwhile.
+template <class Ready>
+void expect(const Ready& ready) {
+  constexpr int most_looks = 200;  // some tens of microseconds
+  for (int i = 0; i < most_looks && !ready(); ++i) std::this_thread::yield();
+}
+
+}  // namespace
+
 struct ThreadPool::Workers {
   std::vector<std::thread> threads;
   std::mutex mutex;
@@ -22,9 +34,11 @@ struct ThreadPool::Workers {
   void* context = nullptr;
   std::int64_t count = 0;
   std::atomic<std::int64_t> next{0};
-  int busy = 0;  // workers that have not finished this round
-  std::uint64_t round = 0;
-  bool stop = false;
+  // What follows changes under the mutex.
+  bool is_open = false;      // workers may join the round
+  std::atomic<int> busy{0};  // those that have, and have not finished
+  std::atomic<std::uint64_t> round{0};
+  std::atomic<bool> stop{false};
   std::atomic_flag in_use;
 
   void drain() {
@@ -33,11 +47,15 @@ struct ThreadPool::Workers {
 
   void work() {
     std::uint64_t seen = 0;
-    std::unique_lock lock(mutex);
+    const auto has_arrived = [&] { return stop || round != seen; };
     while (true) {
-      work_arrived.wait(lock, [&] { return stop || round != seen; });
+      expect(has_arrived);
+      std::unique_lock lock(mutex);
+      work_arrived.wait(lock, has_arrived);
       if (stop) return;
       seen = round;
+      if (!is_open) continue;
+      ++busy;
       lock.unlock();
       drain();
       lock.lock();
@@ -87,13 +105,19 @@ void ThreadPool::run(std::int64_t count, void (*task)(void* context, std::int64_
     w.context = context;
     w.count = count;
     w.next.store(0, std::memory_order_relaxed);
-    w.busy = static_cast<int>(w.threads.size());
+    w.is_open = true;
     ++w.round;
   }
   w.work_arrived.notify_all();
   w.drain();
+  {
+    const std::lock_guard lock(w.mutex);
+    w.is_open = false;  // who comes now is not waited for
+  }
+  const auto is_done = [&] { return w.busy == 0; };
+  expect(is_done);
   std::unique_lock lock(w.mutex);
-  w.work_done.wait(lock, [&] { return w.busy == 0; });
+  w.work_done.wait(lock, is_done);
   w.in_use.clear(std::memory_order_release);
 }
 
