@@ -35,8 +35,8 @@ constexpr int most_heads_at_once = registers == 32 ? 8 : 4;
 
 /// x as it is: g++ 12 would read a vector from memory again for each of its products.
 HWY_INLINE F in_register(F x) {
-#if HWY_TARGET == HWY_EMU128 || HWY_TARGET == HWY_SCALAR
-  // No register holds such a vector.
+#if HWY_TARGET == HWY_SCALAR
+  // A number: it is in one.
 #elif HWY_ARCH_X86
   __asm__("" : "+v"(x.raw));
 #elif HWY_ARCH_ARM_A64

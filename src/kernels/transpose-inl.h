@@ -23,7 +23,7 @@ inline constexpr int square_side = static_cast<int>(hn::MaxLanes(D()));
 
 /// Swaps, between two vectors, the lanes of x whose number has the bit `step` and those of y whose number has it not.
 template <int step, class D, class V = hn::Vec<D>>
-HWY_INLINE void exchange(V& x, V& y) {
+HWY_INLINE void exchange([[maybe_unused]] V& x, [[maybe_unused]] V& y) {
 #if HWY_TARGET != HWY_SCALAR
   const D d;
   const V x0 = x;
