@@ -103,7 +103,7 @@ class NextRows {
 
  private:
   void start_row() {
-    if (row_ == end_) {  // the last line again and again, which costs nothing
+    if (row_ == end_) {  // the last line again and again, or no line (nullptr), which costs nothing
       step_ = 0;
       left_ = std::numeric_limits<std::int64_t>::max();
       return;
