@@ -39,7 +39,7 @@ enum class KeyLayout : std::uint8_t {
   rows,  ///< [slot][channel]
   /// [slot / 16][channel][slot % 16], of bf16 [slot / 16][channel / 2][slot % 16][channel % 2]: a vector holds the same channel
   /// of 16 keys, whose scores then need no sum over its lanes. Decode takes up to a fifth less time where several query
-  /// heads share a KV head; append(), shift() and attention with many queries take longer (docs/kv-cache.md has the figures).
+  /// heads share a KV head; append(), shift() and attention with many queries take longer (docs/kv-cache.md, performance.md).
   /// block_size must be a multiple of 16.
   lanes,
 };
