@@ -28,8 +28,6 @@ struct SoftmaxOfRows {
   std::int64_t value_dim;  ///< 0 while nothing has been added to out
 };
 
-/// A score of a single query may lie so far above its reference (decode.h).
-inline constexpr int most_above_reference = 3;
 /// Brings what scores above the reference weigh below 1, so that no value becomes infinite; a power of 2, which rounds no number
 /// but the smallest (below 2^-120 in float32).
 inline constexpr int log2_weight_of_reference = -6;

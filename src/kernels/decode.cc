@@ -281,6 +281,9 @@ HWY_INLINE void multiply(float* x, std::int64_t length, float factor) {
 
 HWY_INLINE float exp_of(float x) { return hn::GetLane(exp_of_nonpositive<float>(hn::Set(Tag<float>(), x))); }
 
+/// A score may lie so far above its reference: hardly any step after the first raises one.
+constexpr int most_above_reference = 3;
+
 /// Whether a score of some head exceeds its reference by more than most_above_reference.
 template <int heads>
 HWY_INLINE bool any_exceeds(const DecodeStep& step, const float* scores, const float* references) {
