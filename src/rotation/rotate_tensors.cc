@@ -54,24 +54,6 @@ Plan plan_for(const TensorToRotate& tensor, const PairMap& map, Precision precis
 
 // ---- single elements ----
 
-template <class T, class Lane>
-T narrow(Lane value) noexcept {
-  if constexpr (std::is_same_v<T, float16>) return to_float16(value);
-  else if constexpr (std::is_same_v<T, bfloat16>) return to_bfloat16(value);
-  else return static_cast<T>(value);
-}
-
-/// body(T{}) with the element type of `dtype`.
-template <class Body>
-void with_element_type(DType dtype, const Body& body) {
-  switch (dtype) {
-    case DType::f64: return body(double{});
-    case DType::f32: return body(float{});
-    case DType::f16: return body(float16{});
-    default: return body(bfloat16{});
-  }
-}
-
 const std::byte* address(const ConstTensorView& view, std::int64_t element) noexcept {
   return static_cast<const std::byte*>(view.data()) + element * (bit_size(view.dtype()) / 8);
 }
@@ -219,29 +201,6 @@ void rotate_in_memory(const TensorToRotate& tensor, const Plan& plan, const Pair
   }
 }
 
-/// `count` numbers from the element `first` on, `step` elements apart, from memory and back, rounded once.
-template <class Lane>
-void load_lanes(const ConstTensorView& x, std::int64_t first, std::int64_t step, std::int64_t count, Lane* lanes) {
-  if constexpr (std::is_same_v<Lane, float>) {
-    if (step == 1 && bit_size(x.dtype()) == 16) return widen_row(x.dtype(), address(x, first), count, lanes);
-  }
-  with_element_type(x.dtype(), [&](auto element) {
-    const auto* const from = static_cast<const decltype(element)*>(x.data()) + first;
-    for (std::int64_t i = 0; i < count; ++i) lanes[i] = widened<Lane>(from[i * step]);
-  });
-}
-
-template <class Lane>
-void store_lanes(const Lane* lanes, std::int64_t count, const TensorView& out, std::int64_t first, std::int64_t step) {
-  if constexpr (std::is_same_v<Lane, float>) {
-    if (step == 1 && bit_size(out.dtype()) == 16) return narrow_row(lanes, count, out.dtype(), address(out, first));
-  }
-  with_element_type(out.dtype(), [&](auto element) {
-    auto* const to = static_cast<decltype(element)*>(out.data()) + first;
-    for (std::int64_t i = 0; i < count; ++i) to[i * step] = narrow<decltype(element)>(lanes[i]);
-  });
-}
-
 template <class Lane>
 void rotate_gathered(const TensorToRotate& tensor, const Plan& plan, const PairMap& map, const Block<Lane>& block) {
   const auto num_pairs = static_cast<std::size_t>(plan.format.num_pairs);
@@ -265,7 +224,10 @@ void rotate_gathered(const TensorToRotate& tensor, const Plan& plan, const PairM
         if (is_slice) copy_channels(tensor, x_row, out_row, end, width);
       }
 
-      load_lanes(tensor.x, x_row + begin * x_step, x_step, end - begin, row);
+      const auto store = [&](const Lane* lanes, std::int64_t count, std::int64_t channel) {
+        store_row(lanes, count, tensor.out.dtype(), tensor.out.data(), out_row + channel * out_step, out_step);
+      };
+      load_row(tensor.x.dtype(), tensor.x.data(), x_row + begin * x_step, x_step, end - begin, row);
       for (std::size_t j = 0; j < num_pairs; ++j) {
         u[j] = row[map.from_pairs[j].first - begin];
         v[j] = row[map.from_pairs[j].second - begin];
@@ -273,8 +235,8 @@ void rotate_gathered(const TensorToRotate& tensor, const Plan& plan, const PairM
       rotate_rows(rows);
       if (!is_slice) {
         for (std::size_t j = 0; j < num_pairs; ++j) {
-          store_lanes(u + j, 1, tensor.out, out_row + map.to_pairs[j].first * out_step, out_step);
-          store_lanes(v + j, 1, tensor.out, out_row + map.to_pairs[j].second * out_step, out_step);
+          store(u + j, 1, map.to_pairs[j].first);
+          store(v + j, 1, map.to_pairs[j].second);
         }
         continue;
       }
@@ -282,7 +244,7 @@ void rotate_gathered(const TensorToRotate& tensor, const Plan& plan, const PairM
         row[map.to_pairs[j].first - begin] = u[j];
         row[map.to_pairs[j].second - begin] = v[j];
       }
-      store_lanes(row, end - begin, tensor.out, out_row + begin * out_step, out_step);
+      store(row, end - begin, begin);
     }
   }
 }
